@@ -117,6 +117,7 @@ absl::Status ServerState::Prepare() {
 }
 
 absl::Status ServerState::AddSeededModels() {
+  health.Set(absl::StrCat("model/", kBareAttention), true);
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
     absl::Status status = std::ranges::find(kReservedNames, spec.name) == std::end(kReservedNames)
                               ? Contain("making the model", [&] { return models.AddSeeded(spec); })

@@ -14,9 +14,15 @@
 #include "core/tensor/tensor.h"
 #include "proto/codec/encode.h"
 
+// gRPC gives no other access to the flag "compressed" of a message whose encoding it does not know.
+// Weak, since a gRPC may not export it; then such messages are parsed as they are.
+[[gnu::weak]] uint32_t grpc_call_test_only_get_message_flags(grpc_call* call);
+
 namespace attention {
 namespace {
 
+// gRPC's flag of a message that is still compressed (GRPC_WRITE_INTERNAL_COMPRESS).
+constexpr uint32_t kCompressedFlag = 0x80000000u;
 // The maximum ratio of inflated to compressed bytes.
 constexpr int64_t kMaxRatio = 1032;
 constexpr int64_t kMinBlockBytes = int64_t{4} << 10;
@@ -153,6 +159,16 @@ class Inflater {
 };
 
 }  // namespace
+
+absl::Status CheckEncoding(grpc::ServerContext& context, const grpc::ByteBuffer& wire) {
+  if (AlgorithmOf(wire) != GRPC_COMPRESS_NONE || grpc_call_test_only_get_message_flags == nullptr ||
+      (grpc_call_test_only_get_message_flags(context.c_call()) & kCompressedFlag) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::UnimplementedError(
+      "grpc-encoding: expected gzip or deflate for a compressed message, found another encoding or "
+      "none");
+}
 
 bool IsCompressed(const grpc::ByteBuffer& wire) {
   return wire.Length() > 0 && AlgorithmOf(wire) != GRPC_COMPRESS_NONE;

@@ -3,6 +3,7 @@
 // (GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION), and this file inflates them up to a bound.
 #pragma once
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
@@ -14,7 +15,12 @@
 
 namespace attention {
 
-/// Returns whether `wire` is a message that its sender has compressed.
+/// Returns UNIMPLEMENTED for a message that is marked as compressed, but in no encoding that gRPC
+/// knows: its bytes would be parsed as if they were the message. `wire` is the message that
+/// `context` received last.
+absl::Status CheckEncoding(grpc::ServerContext& context, const grpc::ByteBuffer& wire);
+
+/// Returns whether `wire` is a message that its sender has compressed, in gzip or deflate.
 bool IsCompressed(const grpc::ByteBuffer& wire);
 
 /// Returns the maximum inflated size of a compressed message, by its compressed size.

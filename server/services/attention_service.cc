@@ -46,7 +46,7 @@ absl::StatusOr<v1::Model> GetModel(const ModelRepository& models, const v1::Mode
     version = request.version();
   }
   const absl::StatusOr<std::shared_ptr<const Model>> model =
-      FindModel(models, request.model(), version);
+      FindModel(models, request.model(), version, {"model", "version"});
   RETURN_IF_ERROR(caller.HideOtherModels(model.status()));
   return DescribeModel(**model, limits);
 }

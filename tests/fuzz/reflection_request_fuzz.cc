@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using grpc::reflection::v1::ServerReflectionResponse;
   grpc::ByteBuffer wire = attention::CutBytes(data, size, 13);
   grpc::reflection::v1::ServerReflectionRequest request;
-  if (!attention::ReadSmallMessage(wire, attention::kMaxOpenMessageBytes, request).ok()) {
+  if (!attention::ParseSmallMessage(wire, attention::kMaxOpenMessageBytes, request).ok()) {
     return 0;
   }
   const ServerReflectionResponse response =

@@ -165,6 +165,8 @@ TEST(CommandLineTest, RefusesValuesOutOfRange) {
   EXPECT_THAT(ParseCommandLine({"--max-queue-requests=0"}), IsRefused("--max-queue-requests"));
   EXPECT_THAT(ParseCommandLine({"--max-batch-tokens=0"}), IsRefused("--max-batch-tokens"));
   EXPECT_THAT(ParseCommandLine({"--random-model=a:d_model=wide"}), IsRefused("--random-model"));
+  EXPECT_THAT(ParseCommandLine({"--models=/m", "--required-models=none", "--required-models=a"}),
+              IsRefused("--required-models: expected names or none alone, found both"));
 }
 
 TEST(CommandLineTest, HelpFitsAPageOf100Columns) {

@@ -117,12 +117,13 @@ TEST_F(OptionsRefusalTest, RotaryThatTurnsNothing) {
        "rotary.dim: expected an even number of at most 16, a head's elements, found -2"},
       {"rotary { base: 0 }", "rotary.base: expected a finite positive number, found 0"},
       {"rotary { base: 5e-324 }", "rotary.base: expected at least 1e-100, found 4.94066e-324"},
-      {"rotary { factor: -4 }", "rotary.factor: expected a finite positive number, found -4"},
-      {"rotary { low_freq_factor: nan }",
+      {"rotary { scaling: LINEAR factor: -4 }",
+       "rotary.factor: expected a finite positive number, found -4"},
+      {"rotary { scaling: LLAMA3 low_freq_factor: nan }",
        "rotary.low_freq_factor: expected a finite positive number, found nan"},
-      {"rotary { high_freq_factor: 1 }",
+      {"rotary { scaling: LLAMA3 high_freq_factor: 1 }",
        "rotary.high_freq_factor: expected more than low_freq_factor 1, found 1"},
-      {"rotary { original_max_positions: 0 }",
+      {"rotary { scaling: LLAMA3 original_max_positions: 0 }",
        "rotary.original_max_positions: expected 1 or more, found 0"},
       {"rotary { position_offset: -9223372036854775808 }",
        "rotary.position_offset: expected -1099511627776 to 1099511627776, found "
@@ -131,6 +132,24 @@ TEST_F(OptionsRefusalTest, RotaryThatTurnsNothing) {
   v1::AttentionOptions options;
   options.mutable_rotary()->set_scaling(static_cast<v1::Rotary::Scaling>(7));
   ExpectRefusal(options, "rotary.scaling: expected NONE (0), LINEAR (1) or LLAMA3 (2), found 7");
+}
+
+TEST_F(OptionsRefusalTest, RotaryNumbersThatTheScalingDoesNotUse) {
+  ExpectRefusals({
+      {"rotary { factor: 8 }", "rotary.factor: expected 1 with scaling NONE, found 8"},
+      {"rotary { low_freq_factor: nan }",
+       "rotary.low_freq_factor: expected 1 with scaling NONE, found nan"},
+      {"rotary { scaling: LINEAR factor: 2 low_freq_factor: 3 }",
+       "rotary.low_freq_factor: expected 1 with scaling LINEAR, found 3"},
+      {"rotary { scaling: LINEAR factor: 2 high_freq_factor: 9 }",
+       "rotary.high_freq_factor: expected 4 with scaling LINEAR, found 9"},
+      {"rotary { scaling: LINEAR factor: 2 original_max_positions: 7 }",
+       "rotary.original_max_positions: expected 8192 with scaling LINEAR, found 7"},
+  });
+  *request_.mutable_options() = Options(
+      "rotary { factor: 1 low_freq_factor: 1 high_freq_factor: 4 original_max_positions: 8192 }");
+  v1::AttendResponse response;
+  EXPECT_TRUE(client_.Attend(request_, &response).ok()) << "defaults change nothing";
 }
 
 TEST_F(OptionsRefusalTest, SimilaritiesWithWhatIsNotTheirs) {

@@ -51,6 +51,11 @@ TEST_F(RefusalTest, ModelsThatAreNotServed) {
   v1::Model model;
   EXPECT_THAT(client_.stub().GetModel(&context, get, &model),
               IsRefusal(StatusCode::NOT_FOUND, R"(model: expected one of "demo", found "bert")"));
+  get.set_model("demo");
+  get.set_version(7);
+  grpc::ClientContext another;
+  EXPECT_THAT(client_.stub().GetModel(&another, get, &model),
+              IsRefusal(StatusCode::NOT_FOUND, R"(version: expected 1 of model "demo", found 7)"));
 }
 
 TEST_F(RefusalTest, RequestsWithoutInput) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
+#include "proto/codec/inflate.h"
 #include "proto/codec/status.h"
 #include "server/security/access.h"
 #include "server/services/plan/plan_prefix.h"
@@ -77,6 +78,10 @@ void AttendCall::OnMessage(bool ok) {
     return;
   }
   environment_.access.CountRequest(context_, Right::kCall);
+  if (const absl::Status status = CheckEncoding(context_, request_); !status.ok()) {
+    EndWith(status);
+    return;
+  }
   const int64_t inflating = InflatingCost(request_, environment_.unary_limit.max_bytes);
   if (const int64_t cost = inflating > 0 ? inflating : PlanningCost(request_);
       cost > kSmallPlanBytes) {
@@ -245,7 +250,6 @@ void AttendCall::Settle() {
       record_.status = absl::CancelledError("the caller cancelled while the request was received");
     }
     record_.status = cancellation_.Explain(record_.status);
-    RecordPeer(metadata_, record_);
     environment_.observer.OnEnd(std::move(record_));
   });
   if (!recorded.ok()) {

@@ -101,12 +101,7 @@ void Record(const CallMetadata& metadata, RequestRecord& record) {
   record.request_id = metadata.request_id;
   record.trace = metadata.trace;
   record.tenant = metadata.request_class.tenant;
-}
-
-void RecordPeer(const CallMetadata& metadata, RequestRecord& record) {
-  if (!record.status.ok()) {
-    record.peer = metadata.peer;
-  }
+  record.peer = metadata.peer;
 }
 
 RequestRecord RecordOf(const grpc::ServerContext& context, std::string_view rpc, TimePoint arrival,
@@ -117,7 +112,6 @@ RequestRecord RecordOf(const grpc::ServerContext& context, std::string_view rpc,
   record.status = status;
   const CallMetadata metadata = IdentifyCall(context);
   Record(metadata, record);
-  RecordPeer(metadata, record);
   return record;
 }
 

@@ -39,10 +39,8 @@ absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& acce
 /// Sets the priority, at most to the caller's highest.
 void SetPriority(Priority priority, CallMetadata& metadata);
 
-/// Sets the request id, the trace and the tenant of a record.
+/// Sets the request id, the trace, the tenant and the peer of a record.
 void Record(const CallMetadata& metadata, RequestRecord& record);
-/// Sets the peer of a failed request; does nothing for a success.
-void RecordPeer(const CallMetadata& metadata, RequestRecord& record);
 /// Sets the scheduler's measurements of a record.
 void Record(const BatchStats& stats, RequestRecord& record);
 

@@ -67,7 +67,6 @@ void DuplexCall::EndRequest(Outgoing& outgoing, bool is_sent) {
       record.status = absl::CancelledError("the caller cancelled before the answer was sent");
     }
     record.status = cancellation_.Explain(record.status);
-    RecordPeer(metadata_, record);
     environment_.observer.OnEnd(std::move(record));
   });
   if (!recorded.ok()) {

@@ -113,6 +113,7 @@ bool DuplexCall::MayRead() const {
 // Admits a message. A token that was revoked or has expired ends the call, and so does a large
 // message without room: which request it belongs to is not known yet.
 absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
+  RETURN_IF_ERROR(CheckEncoding(context_, message));
   message_metadata_ = metadata_;
   RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, rpc_, message_metadata_));
   if (message_metadata_.caller.tenant != metadata_.caller.tenant) {

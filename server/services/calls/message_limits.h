@@ -27,7 +27,7 @@ inline int64_t MaxMessageBytes(Right right) {
 /// Parses a message. RESOURCE_EXHAUSTED when `wire` has more than `max_bytes`, compressed or not,
 /// before any of it is parsed; INVALID_ARGUMENT when it is no such message.
 template <typename Request>
-absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request& request) {
+absl::Status ParseSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request& request) {
   const std::string type(Request::descriptor()->full_name());
   if (static_cast<int64_t>(wire.Length()) > max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("expected a message ", type, " of at most ",
@@ -46,6 +46,14 @@ absl::Status ReadSmallMessage(grpc::ByteBuffer& wire, int64_t max_bytes, Request
                                                    " bytes that cannot be parsed"));
   }
   return absl::OkStatus();
+}
+
+/// Parses a message of a call. Errors of CheckEncoding and ParseSmallMessage.
+template <typename Request>
+absl::Status ReadSmallMessage(grpc::ServerContext& context, grpc::ByteBuffer& wire,
+                              int64_t max_bytes, Request& request) {
+  const absl::Status status = CheckEncoding(context, wire);
+  return status.ok() ? ParseSmallMessage(wire, max_bytes, request) : status;
 }
 
 }  // namespace attention

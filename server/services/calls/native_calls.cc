@@ -16,8 +16,16 @@ absl::StatusOr<AttendPlan> NativeCall::Plan(const grpc::ByteBuffer& request,
                                             const PlanTerms& terms) {
   ASSIGN_OR_RETURN(const Received<v1::AttendRequest> received, Decode<v1::AttendRequest>(request));
   RETURN_IF_ERROR(caller().CheckModel(received.message.model()));
-  absl::StatusOr<AttendPlan> plan = PlanAttend(received, environment_.models, limit(), terms);
-  return plan.ok() ? std::move(plan) : caller().HideOtherModels(plan.status());
+  absl::StatusOr<std::shared_ptr<const Model>> model =
+      ModelOf(received.message, environment_.models);
+  if (!model.ok()) {
+    return caller().HideOtherModels(model.status());
+  }
+  if (*model != nullptr) {
+    SetModel((*model)->name(),
+             (*model)->info().version);  // also of a request that is refused below
+  }
+  return PlanAttendOn(*std::move(model), received, limit(), terms);
 }
 
 void AttendUnaryCall::Post(const NativeEnvironment& environment) {

@@ -164,7 +164,7 @@ class TypedCall final : public MessageReceiver,
       method_.access.CountRequest(context_, method_.right);
     }
     const absl::Status status =
-        ok ? ReadSmallMessage(message_, MaxMessageBytes(method_.right), *request_)
+        ok ? ReadSmallMessage(context_, message_, MaxMessageBytes(method_.right), *request_)
            : absl::InvalidArgumentError(absl::StrCat(
                  "expected a ", Request::descriptor()->full_name(), ", found the end of the call"));
     message_.Clear();

@@ -9,6 +9,8 @@
 #include "server/services/plan/field_error.h"
 #include "server/services/plan/find_model.h"
 #include "server/services/plan/plan_request.h"
+#include "server/services/plan/plan_run.h"
+#include "server/services/plan/row_lengths.h"
 
 namespace attention {
 namespace {
@@ -71,6 +73,10 @@ absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
     return Wrong("open.", "heads.num_kv_heads: expected a divisor of num_heads ", heads.num_heads(),
                  ", found ", heads.num_kv_heads());
   }
+  if (heads.num_heads() > kMaxHeads) {
+    return Wrong("open.", "heads.num_heads: expected 1 to ", kMaxHeads, ", found ",
+                 heads.num_heads());
+  }
   for (const auto& [field, width] : {std::pair("head_dim", heads.head_dim()),
                                      std::pair("value_head_dim", heads.value_head_dim())}) {
     if (width < 1 || width > kMaxHeadDim) {
@@ -82,6 +88,15 @@ absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
                  DtypeText(heads.dtype()));
   }
   return heads;
+}
+
+// Refuses a layer whose keys and values come from other rows than those of a step.
+absl::Status CheckLayer(int64_t layer, const ModelInfo& info) {
+  if (layer < 0 || layer >= std::ssize(info.layers) || !NeedsMemory(info.layers[layer])) {
+    return absl::OkStatus();  // the check of the step names the layers that there are
+  }
+  return Wrong("open.layer: expected one that computes keys and values from its own rows, found ",
+               layer, " of model \"", info.name, "\", which takes them from hidden_states.memory");
 }
 
 // Returns a step without tokens, in which everything else is checked.
@@ -116,6 +131,7 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
     return Wrong("open.", "heads: expected none with a model, found some");
   }
   if (is_layer) {
+    RETURN_IF_ERROR(CheckLayer(open.layer(), model->info()));
     plan.target.layer = open.layer();
     plan.step.set_layer(open.layer());
     plan.target.make_caches = [model, layer = open.layer(), storage,
@@ -130,7 +146,10 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
   plan.target.make_caches = [model, storage, memory] {
     return model->MakeCaches(storage, memory.memory, memory.page_tokens);
   };
-  return plan.target.make_caches().status();  // the error tells why the model has no sessions
+  const absl::Status made = plan.target.make_caches().status();
+  return absl::IsInvalidArgument(made)  // the error tells why the model has no sessions
+             ? Wrong("open.model: ", std::string(made.message()))
+             : made;
 }
 
 void PlanBare(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory, SessionPlan& plan) {
@@ -165,7 +184,8 @@ absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const Model
     if (open.has_model_version()) {
       version = open.model_version();
     }
-    ASSIGN_OR_RETURN(plan.target.model, FindModel(models, open.model(), version));
+    ASSIGN_OR_RETURN(plan.target.model, FindModel(models, open.model(), version,
+                                                  {"open.model", "open.model_version"}));
     RETURN_IF_ERROR(PlanModel(open, storage, memory, plan));
   }
   const bool is_stack = plan.target.model != nullptr && !plan.target.layer.has_value();
@@ -173,7 +193,8 @@ absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const Model
     plan.step.mutable_options()->set_causal(true);
   }
   const Received<v1::AttendRequest> empty = {EmptyStep(plan), nullptr};
-  RETURN_IF_ERROR(PlanStep(empty, {.model = plan.target.model}, {.max_bytes = 0}).status());
+  const auto step = PlanStep(empty, {.model = plan.target.model}, {.max_bytes = 0});
+  RETURN_IF_ERROR(UnderField("open.", step.status()));
   return plan;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
+#include "server/services/plan/field_error.h"
 
 namespace attention {
 namespace {
@@ -61,6 +62,10 @@ absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
     return absl::InvalidArgumentError(absl::StrCat("step.top_logits: expected 0 to ", kMaxTopLogits,
                                                    ", found ", step.top_logits()));
   }
+  if (step.top_logits() > 0 && step.no_output()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step.top_logits: expected 0 with no_output, found ", step.top_logits()));
+  }
   const bool has_logits =
       target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
   if (step.top_logits() > 0 && !has_logits) {
@@ -100,11 +105,12 @@ Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, v1::AttendRe
 absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const SessionPlan& session,
                                            SessionSequence& sequence, const StepTerms& terms) {
   RETURN_IF_ERROR(CheckStep(received.step, session));
-  ASSIGN_OR_RETURN(AttendPlan request, PlanStep(RequestOf(received, session.step),
-                                                {.model = session.target.model,
-                                                 .caches = &sequence.caches,
-                                                 .cached_len = sequence.length},
-                                                terms.limit, terms.planning));
+  absl::StatusOr<AttendPlan> planned = PlanStep(
+      RequestOf(received, session.step),
+      {.model = session.target.model, .caches = &sequence.caches, .cached_len = sequence.length},
+      terms.limit, terms.planning);
+  RETURN_IF_ERROR(UnderField("step.", planned.status()));
+  AttendPlan request = *std::move(planned);
   RETURN_IF_ERROR(CheckHeads(request.key, session));
   const PlannedSequence& rows = request.sequences[0];
   if (rows.query.rows == 0 && rows.key.rows == 0) {

@@ -64,16 +64,18 @@ const char* StateName(const ModelState& state) {
 
 }  // namespace
 
-inference::ServerMetadataResponse DescribeServer(bool has_shared_memory) {
+inference::ServerMetadataResponse DescribeServer(const ServerExtensions& has) {
   inference::ServerMetadataResponse metadata;
   metadata.set_name(kServerName);
   metadata.set_version(ATTEND_VERSION);
-  for (const char* const extension :
-       {"model_configuration", "model_repository", "parameters", "schedule_policy", "statistics"}) {
-    metadata.add_extensions(extension);
-  }
-  if (has_shared_memory) {
-    metadata.add_extensions("system_shared_memory");
+  const std::pair<const char*, bool> extensions[] = {
+      {"model_configuration", true}, {"model_repository", has.repository},
+      {"parameters", true},          {"schedule_policy", true},
+      {"statistics", true},          {"system_shared_memory", has.shared_memory}};
+  for (const auto& [name, is_on] : extensions) {
+    if (is_on) {
+      metadata.add_extensions(name);
+    }
   }
   return metadata;
 }

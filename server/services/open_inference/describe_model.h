@@ -12,7 +12,12 @@
 
 namespace attention {
 
-inference::ServerMetadataResponse DescribeServer(bool has_shared_memory);
+/// The extensions of the protocol that not every server has, or not for every caller.
+struct ServerExtensions {
+  bool repository = false;
+  bool shared_memory = false;
+};
+inference::ServerMetadataResponse DescribeServer(const ServerExtensions& has);
 
 /// Returns no description; NOT_FOUND for a name.
 absl::StatusOr<inference::CudaSharedMemoryStatusResponse> DescribeCudaMemory(

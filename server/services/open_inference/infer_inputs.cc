@@ -32,9 +32,12 @@ std::string NamesOf(const std::vector<TensorInterface>& tensors) {
 }
 
 absl::Status CheckShape(const std::string& owner, const Shape& shape, const Shape& expected) {
+  if (std::ranges::any_of(shape, [](int64_t extent) { return extent < 0; })) {
+    return Wrong(owner, ": expected extents of 0 or more, found shape ", ShapeText(shape));
+  }
   bool fits = shape.size() == expected.size();
   for (size_t axis = 0; fits && axis < shape.size(); ++axis) {
-    fits = shape[axis] >= 0 && (expected[axis] < 0 || shape[axis] == expected[axis]);
+    fits = expected[axis] < 0 || shape[axis] == expected[axis];
   }
   return fits
              ? absl::OkStatus()

@@ -150,12 +150,23 @@ std::string OptionNames() {
   });
 }
 
+// Returns whether a parameter of a tensor has no effect: those that tell how the bytes travel over
+// HTTP, which clients set over gRPC too; MLServer's name for the type in its program; no classes.
+bool HasNoEffect(const std::string& name, const InferParameter& wire) {
+  return name == "binary_data_size" || name == "binary_data" || name == "content_type" ||
+         (name == "classification" && wire.has_int64_param() && wire.int64_param() == 0);
+}
+
 using Reader = absl::Status (*)(const Parameter& parameter, InferParameters& result);
 
 const std::map<std::string, Reader>& Readers() {
   static const std::map<std::string, Reader> readers = {
       {"layer",
        [](const Parameter& p, InferParameters& r) { return Store(ReadIntegerOrText(p), r.layer); }},
+      {"weights_layer",
+       [](const Parameter& p, InferParameters& r) {
+         return Store(ReadIntegerOrText(p), r.weights_layer);
+       }},
       {"priority",
        [](const Parameter& p, InferParameters& r) { return Store(ReadCount(p), r.priority); }},
       {"timeout",
@@ -167,9 +178,10 @@ const std::map<std::string, Reader>& Readers() {
       {"sequence_id", [](const Parameter& p, InferParameters&) { return ExpectNoSequence(p); }},
       {"sequence_start", [](const Parameter& p, InferParameters&) { return ExpectNoSequence(p); }},
       {"sequence_end", [](const Parameter& p, InferParameters&) { return ExpectNoSequence(p); }},
-      // Parameters of the protocol over HTTP, which have no effect here.
+      // Parameters of the protocol over HTTP, and MLServer's, which have no effect here.
       {"headers", [](const Parameter&, InferParameters&) { return absl::OkStatus(); }},
       {"binary_data_output", [](const Parameter&, InferParameters&) { return absl::OkStatus(); }},
+      {"content_type", [](const Parameter&, InferParameters&) { return absl::OkStatus(); }},
   };
   return readers;
 }
@@ -198,9 +210,9 @@ absl::StatusOr<InferParameters> ReadParameters(const ParameterMap& parameters) {
       return absl::InvalidArgumentError(absl::StrCat(
           "parameters: names that begin with \"triton_\" are reserved, found \"", name, "\""));
     } else {
-      return absl::InvalidArgumentError(absl::StrCat("parameters: expected layer, ", OptionNames(),
-                                                     " or one of the protocol's own, found \"",
-                                                     name, "\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameters: expected layer, weights_layer, ", OptionNames(),
+                       " or one of the protocol's own, found \"", name, "\""));
     }
   }
   return result;
@@ -223,8 +235,7 @@ absl::StatusOr<std::optional<RegionRange>> ReadRegionRange(const ParameterMap& p
     } else if (name == "shared_memory_offset") {
       RETURN_IF_ERROR(Store(ReadCount(parameter), range.offset));
       has_offset = true;
-    } else if (name != "binary_data_size" && name != "binary_data") {
-      // These two tell how the bytes travel over HTTP; clients set them over gRPC too.
+    } else if (!HasNoEffect(name, *wire)) {
       return absl::InvalidArgumentError(
           absl::StrCat(owner,
                        " parameters: expected shared_memory_region, shared_memory_byte_size "

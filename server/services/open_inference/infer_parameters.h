@@ -19,6 +19,8 @@ struct InferParameters {
   /// The options that the parameters of OptionParameters set.
   v1::AttentionOptions options;
   std::optional<int64_t> layer = {};
+  /// The layer of a whole stack whose weights are wanted.
+  std::optional<int64_t> weights_layer = {};
   // Parameters of the protocol. Priority 0: the usual one; otherwise 1 is the highest.
   uint64_t priority = 0;
   /// The timeout in microseconds from arrival; 0: none.

@@ -1,5 +1,6 @@
 #include "server/services/open_inference/infer_plan.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -21,13 +22,13 @@ absl::StatusOr<std::vector<InferOutput>> ReadOutputs(const inference::ModelInfer
     }
     const std::string owner = OutputName(wire.name());
     InferOutput output = {.is_weights = wire.name() == "weights"};
-    for (const InferOutput& other : outputs) {
-      if (other.is_weights == output.is_weights) {
-        return Wrong(owner, ": expected one of this name, found a second");
-      }
-    }
     ASSIGN_OR_RETURN(output.range, ReadRegionRange(wire.parameters(), owner));
-    outputs.push_back(std::move(output));
+    const auto first = std::ranges::find(outputs, output.is_weights, &InferOutput::is_weights);
+    if (first == outputs.end()) {
+      outputs.push_back(std::move(output));
+    } else if (first->range.has_value() || output.range.has_value()) {
+      return Wrong(owner, ": expected one of this name in shared memory, found a second");
+    }
   }
   return outputs.empty() ? std::vector<InferOutput>(1) : std::move(outputs);
 }
@@ -65,11 +66,26 @@ void PlaceRows(const NativeRequest& native, AttendPlan& plan) {
   }
 }
 
+// The heads and extra keys of the layer whose weights are returned, or of attention without a
+// model.
+struct WeightsLayer {
+  int64_t num_heads = 0;
+  int64_t extra_keys = 0;
+};
+WeightsLayer WeightsLayerOf(const AttendPlan& plan) {
+  if (plan.weights_choice.layers.empty()) {
+    return {plan.num_heads, plan.extra_keys};
+  }
+  const ModelLayerInfo& layer = plan.model->info().layers[plan.weights_choice.layers[0]];
+  return {layer.shape.num_heads, layer.extra_keys};
+}
+
 Shape WeightsShape(const AttendPlan& plan, const NativeRequest& native) {
   const bool has_own_keys =
       plan.key.has_memory;  // rows of the memory, or the key of attention without a model
   const int64_t keys = has_own_keys ? plan.operands[1].shape[1] : native.extents.seq_len;
-  return {plan.output_shape[0], plan.num_heads, plan.output_shape[1], keys + plan.extra_keys};
+  const auto [num_heads, extra_keys] = WeightsLayerOf(plan);
+  return {plan.output_shape[0], num_heads, plan.output_shape[1], keys + extra_keys};
 }
 
 std::vector<WeightsPlace> WeightsPlaces(const AttendPlan& plan, const NativeRequest& native) {
@@ -130,6 +146,38 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
   return absl::OkStatus();
 }
 
+// Asks for weights, of a whole stack by those of one of its layers.
+absl::Status ChooseWeights(const InferTarget& target, const InferPlan& plan,
+                           v1::AttendRequest& native) {
+  const std::optional<int64_t>& layer = plan.parameters.weights_layer;
+  const bool wants_weights = WantsWeights(plan.answer.outputs);
+  const bool is_stack = target.model != nullptr && target.model->info().has_stack &&
+                        !plan.parameters.layer.has_value();
+  if (!is_stack || !wants_weights) {
+    native.mutable_options()->set_return_weights(wants_weights);
+    return layer.has_value() ? Wrong(ParameterName("weights_layer"), ": expected none without ",
+                                     OutputName("weights"), " of a whole stack, found ", *layer)
+                             : absl::OkStatus();
+  }
+  if (!layer.has_value()) {
+    return Wrong(OutputName("weights"), ": expected ", ParameterName("weights_layer"),
+                 ", or \"layer\" for the attention of one layer alone, of ", NameInErrors(target),
+                 ", found neither");
+  }
+  const ModelInfo& info = target.model->info();
+  if (info.has_encoder) {
+    return Wrong(ParameterName("weights_layer"), ": expected none for ", NameInErrors(target),
+                 ", which has an encoder (Attend's weights_choice has such weights), found ",
+                 *layer);
+  }
+  if (*layer < 0 || *layer >= std::ssize(info.layers)) {
+    return Wrong(ParameterName("weights_layer"), ": expected 0 to ", info.layers.size() - 1, " of ",
+                 NameInErrors(target), ", found ", *layer);
+  }
+  native.mutable_weights_choice()->add_layers(*layer);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire) {
@@ -159,20 +207,12 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
                  .id = request.message->id()};
   ASSIGN_OR_RETURN(plan.parameters, ReadParameters(request.message->parameters()));
   ASSIGN_OR_RETURN(plan.answer.outputs, ReadOutputs(*request.message));
-  const bool is_stack = target.model != nullptr && target.model->info().has_stack &&
-                        !plan.parameters.layer.has_value();
-  const bool wants_weights = WantsWeights(plan.answer.outputs);
-  if (is_stack && wants_weights) {
-    return Wrong(OutputName("weights"),
-                 ": expected none without parameter \"layer\", since the whole stack of ",
-                 NameInErrors(target), " has none, found one");
-  }
   ASSIGN_OR_RETURN(const InferInputs inputs,
                    ReadInputs(*request.message, target,
                               {request.wire, limits.caller, limits.shared_memory,
                                limits.max_appended_bytes, limits.terms}));
   ASSIGN_OR_RETURN(NativeRequest native, MakeNativeRequest(inputs, plan.parameters, target));
-  native.attend.message.mutable_options()->set_return_weights(wants_weights);
+  RETURN_IF_ERROR(ChooseWeights(target, plan, native.attend.message));
   absl::StatusOr<AttendPlan> attend =
       PlanAttendOn(target.model, native.attend, limits.reply, limits.terms);
   if (!attend.ok()) {
@@ -182,7 +222,7 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   plan.attend.extra_bytes = inputs.appended_bytes;
   PlaceRows(native, plan.attend);
   plan.answer.weights_places = WeightsPlaces(plan.attend, native);
-  plan.answer.extra_keys = plan.attend.extra_keys;
+  plan.answer.extra_keys = WeightsLayerOf(plan.attend).extra_keys;
   RETURN_IF_ERROR(CompleteOutputs(native, limits, plan));
   return plan;
 }
@@ -194,7 +234,8 @@ absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLim
   identity.id = message.id();
   RETURN_IF_ERROR(limits.caller.CheckModel(message.model_name()));
   const absl::StatusOr<InferTarget> target =
-      FindTarget(limits.models, message.model_name(), message.model_version());
+      FindTarget(limits.models, message.model_name(), message.model_version(),
+                 {"model_name", "model_version"});
   RETURN_IF_ERROR(limits.caller.HideOtherModels(target.status()));
   identity.model = target->name;
   identity.version = target->version;

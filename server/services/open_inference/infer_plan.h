@@ -65,7 +65,7 @@ struct InferAnswer {
   /// The outputs; at least one.
   std::vector<InferOutput> outputs;
   std::vector<WeightsPlace> weights_places;  // by sequence
-  /// The number of extra keys of the layer, which are the last columns of the weights.
+  /// The number of extra keys of the weights' layer, which are the last columns of the weights.
   int64_t extra_keys = 0;
   /// Set when the request was computed.
   int64_t cached_tokens = 0;

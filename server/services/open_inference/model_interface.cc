@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "server/services/plan/find_model.h"
 #include "server/services/plan/plan_run.h"
 
 namespace attention {
@@ -99,7 +98,8 @@ ModelInterface InterfaceOfModel(const ModelInfo& info) {
   return interface;
 }
 
-absl::StatusOr<std::optional<int64_t>> ReadVersion(const std::string& text) {
+absl::StatusOr<std::optional<int64_t>> ReadVersion(const std::string& text,
+                                                   const ModelField& field) {
   if (text.empty() || text == kLatestVersion) {
     return std::optional<int64_t>();
   }
@@ -107,8 +107,8 @@ absl::StatusOr<std::optional<int64_t>> ReadVersion(const std::string& text) {
   if (!std::all_of(text.begin(), text.end(), absl::ascii_isdigit) ||
       !absl::SimpleAtoi(text, &version)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("model_version: expected a decimal number, or nothing or ", kLatestVersion,
-                     " for the highest, found \"", text, "\""));
+        absl::StrCat(field.version_path, ": expected a decimal number, or nothing or ",
+                     kLatestVersion, " for the highest, found \"", text, "\""));
   }
   return std::optional<int64_t>(version);
 }
@@ -116,17 +116,18 @@ absl::StatusOr<std::optional<int64_t>> ReadVersion(const std::string& text) {
 }  // namespace
 
 absl::StatusOr<InferTarget> FindTarget(const ModelRepository& models, const std::string& name,
-                                       const std::string& version) {
-  ASSIGN_OR_RETURN(const std::optional<int64_t> number, ReadVersion(version));
+                                       const std::string& version, ModelField field) {
+  field.other_names = {kBareAttention};
+  ASSIGN_OR_RETURN(const std::optional<int64_t> number, ReadVersion(version, field));
   if (name != kBareAttention) {
-    ASSIGN_OR_RETURN(std::shared_ptr<const Model> model,
-                     FindModel(models, name, number, {"model_name", {kBareAttention}}));
+    ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, FindModel(models, name, number, field));
     const int64_t found = model->info().version;
     return InferTarget{name, found, std::move(model)};
   }
   if (number.value_or(kBareAttentionVersion) != kBareAttentionVersion) {
-    return absl::NotFoundError(absl::StrCat("model_version: expected ", kBareAttentionVersion,
-                                            " of model \"", name, "\", found ", *number));
+    return absl::NotFoundError(absl::StrCat(field.version_path, ": expected ",
+                                            kBareAttentionVersion, " of model \"", name,
+                                            "\", found ", *number));
   }
   return InferTarget{name, kBareAttentionVersion, nullptr};
 }

@@ -10,6 +10,7 @@
 #include "core/models/model_repository.h"
 #include "core/tensor/tensor.h"
 #include "server/security/caller.h"
+#include "server/services/plan/find_model.h"
 
 namespace attention {
 
@@ -44,11 +45,11 @@ struct InferTarget {
   std::shared_ptr<const Model> model;
 };
 
-/// Finds a model. `version` is a decimal number, or empty or "-1" for the highest version.
-/// NOT_FOUND names the models or versions that exist; UNAVAILABLE for a model that is being loaded;
-/// INVALID_ARGUMENT for a version that is no number.
+/// Finds a model, which `field` names. `version` is a decimal number, or empty or "-1" for the
+/// highest version. NOT_FOUND names the models or versions that exist; UNAVAILABLE for a model that
+/// is being loaded; INVALID_ARGUMENT for a version that is no number.
 absl::StatusOr<InferTarget> FindTarget(const ModelRepository& models, const std::string& name,
-                                       const std::string& version);
+                                       const std::string& version, ModelField field);
 
 ModelInterface InterfaceOf(const InferTarget& target);
 

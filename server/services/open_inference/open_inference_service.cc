@@ -86,14 +86,14 @@ void OpenInferenceService::AddChange(const char* name,
       status = call->caller().CheckModel(model);
     }
     if (!status.ok()) {
-      call->Finish(status);
+      call->Finish(AboutModelOf(call->request(), status));
       return;
     }
     const ModelRequest change = {.name = model,
                                  .is_cancelled = [call] { return call->is_cancelled(); }};
     (loader->*operation)(change, [call](const absl::Status& done) {
       call->Finish(done.ok() ? absl::StatusOr<Reply>(Reply())
-                             : call->caller().HideOtherModels(done));
+                             : AboutModelOf(call->request(), call->caller().HideOtherModels(done)));
     });
   };
   Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.calls.access,
@@ -120,7 +120,8 @@ absl::StatusOr<InferTarget> OpenInferenceService::Find(const std::string& name,
                                                        const std::string& version,
                                                        const Caller& caller) const {
   RETURN_IF_ERROR(caller.CheckModel(name));
-  absl::StatusOr<InferTarget> target = FindTarget(dependencies_.calls.models, name, version);
+  absl::StatusOr<InferTarget> target =
+      FindTarget(dependencies_.calls.models, name, version, {"name", "version"});
   RETURN_IF_ERROR(caller.HideOtherModels(target.status()));
   return target;
 }
@@ -151,9 +152,10 @@ void OpenInferenceService::AddHealthMethods() {
       });
   Add<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
       "ServerMetadata", Right::kCall,
-      [has_shared_memory =
-           dependencies_.shared_memory != nullptr](const inference::ServerMetadataRequest&) {
-        return absl::StatusOr<inference::ServerMetadataResponse>(DescribeServer(has_shared_memory));
+      [this](const inference::ServerMetadataRequest&, const Caller& caller) {
+        return absl::StatusOr<inference::ServerMetadataResponse>(DescribeServer(
+            {.repository = caller.has_admin_right && dependencies_.loader != nullptr,
+             .shared_memory = caller.has_admin_right && dependencies_.shared_memory != nullptr}));
       });
 }
 
@@ -219,7 +221,7 @@ std::vector<ModelState> OpenInferenceService::States(const Caller& caller) const
 
 void OpenInferenceService::AddRepositoryMethods() {
   Add<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
-      "RepositoryIndex", Right::kAdmin,
+      "RepositoryIndex", Right::kCall,
       [this](const inference::RepositoryIndexRequest& request,
              const Caller& caller) -> absl::StatusOr<inference::RepositoryIndexResponse> {
         RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));

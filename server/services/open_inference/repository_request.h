@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "proto/inference/open_inference.pb.h"
@@ -16,6 +17,19 @@ absl::Status CheckRepositoryName(const std::string& name);
 template <typename Request>
 const std::string& ModelNameOf(const Request& request) {
   return request.model_name().empty() ? request.repository_name() : request.model_name();
+}
+
+/// Returns an error of the native API about `model` as one about the field that names the model.
+template <typename Request>
+absl::Status AboutModelOf(const Request& request, const absl::Status& status) {
+  constexpr std::string_view kModel = "model: ";
+  const std::string text(status.message());
+  if (!text.starts_with(kModel)) {
+    return status;
+  }
+  const bool is_kserve = request.model_name().empty() && !request.repository_name().empty();
+  return absl::Status(status.code(), (is_kserve ? "repository_name: " : "model_name: ") +
+                                         text.substr(kModel.size()));
 }
 
 /// Checks the request. INVALID_ARGUMENT names the parameter; FAILED_PRECONDITION without a folder

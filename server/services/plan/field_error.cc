@@ -26,6 +26,19 @@ absl::Status AboutField(const FieldPath& field, const absl::Status& status) {
   return WithFields(status, {{0, field.path.size()}});
 }
 
+absl::Status UnderField(const std::string& prefix, const absl::Status& status) {
+  std::vector<FieldSpan> fields = FieldsOf(status);
+  if (fields.empty() || fields.front().begin != 0) {
+    return status;
+  }
+  for (FieldSpan& field : fields) {
+    field.begin += prefix.size();
+  }
+  fields.front() = {0, fields.front().size + prefix.size()};
+  return WithFields(
+      absl::Status(status.code(), absl::StrCat(prefix, std::string(status.message()))), fields);
+}
+
 std::vector<FieldSpan> FieldsOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) {

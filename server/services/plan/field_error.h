@@ -56,6 +56,10 @@ absl::Status Wrong(const Pieces&... pieces) {
 /// Returns `status` as a FieldError. REQUIRES: its text begins with the path of `field`.
 absl::Status AboutField(const FieldPath& field, const absl::Status& status);
 
+/// Returns a FieldError whose text begins with a field's path with `prefix` before the path; other
+/// statuses as they are.
+absl::Status UnderField(const std::string& prefix, const absl::Status& status);
+
 /// Returns the fields that the text of a FieldError names, in their order; none for other statuses.
 std::vector<FieldSpan> FieldsOf(const absl::Status& status);
 

@@ -48,7 +48,7 @@ absl::StatusOr<std::shared_ptr<const Model>> FindModel(const ModelRepository& mo
     return NoSuchModel(models, name, absence, field);
   }
   return absl::NotFoundError(
-      absl::StrCat("model_version: expected ", versions.size() > 1 ? "one of " : "",
+      absl::StrCat(field.version_path, ": expected ", versions.size() > 1 ? "one of " : "",
                    absl::StrJoin(versions, ", "), " of model \"", name, "\", found ", *version));
 }
 

@@ -14,8 +14,9 @@ namespace attention {
 
 /// How a protocol names a model.
 struct ModelField {
-  /// The field of the request.
+  /// The fields of the request.
   std::string path = "model";
+  std::string version_path = "model_version";
   /// Names that the field may have besides those of the models.
   std::vector<std::string> other_names = {};
 };

@@ -186,17 +186,22 @@ absl::Status PlaceStep(const v1::AttendRequest& request, PlannedSequence& sequen
 
 }  // namespace
 
+absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const v1::AttendRequest& request,
+                                                     const ModelRepository& models) {
+  if (request.has_query_key_value()) {
+    return nullptr;
+  }
+  std::optional<int64_t> version;
+  if (request.has_model_version()) {
+    version = request.model_version();
+  }
+  return FindModel(models, request.model(), version);
+}
+
 absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
                                       const ModelRepository& models, const ReplyLimit& limit,
                                       const PlanTerms& terms) {
-  std::shared_ptr<const Model> model;
-  if (!request.message.has_query_key_value()) {
-    std::optional<int64_t> version;
-    if (request.message.has_model_version()) {
-      version = request.message.model_version();
-    }
-    ASSIGN_OR_RETURN(model, FindModel(models, request.message.model(), version));
-  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, ModelOf(request.message, models));
   return PlanAttendOn(std::move(model), request, limit, terms);
 }
 

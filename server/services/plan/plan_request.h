@@ -21,6 +21,11 @@ struct ReplyLimit {
   std::string flag;
 };
 
+/// Returns the model of the request; null for attention without a model. NOT_FOUND, or UNAVAILABLE
+/// while it is being loaded.
+absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const v1::AttendRequest& request,
+                                                     const ModelRepository& models);
+
 /// Plans a request. INVALID_ARGUMENT names the first field that is wrong, what was expected and
 /// what was found; NOT_FOUND for an unknown model or version; RESOURCE_EXHAUSTED for a reply beyond
 /// `limit`, or more than kMaxTokens rows, kMaxSequences sequences or kMaxScoreTables tables; the

@@ -22,9 +22,18 @@ namespace {
 // tests/core/tokenizer/tokenizer_memory_test.cc.
 constexpr int64_t kBytesToCutOne = 25;
 
-absl::Status WithPlace(const absl::Status& status, const std::string& before,
-                       const std::string& after) {
-  return absl::Status(status.code(), absl::StrCat(before, std::string(status.message()), after));
+// Returns an error of Model::ValidateTokens, whose text begins with the field, about a sequence.
+absl::Status OfSequence(size_t index, const absl::Status& status) {
+  const std::string text = absl::StrCat(std::string(status.message()), " in sequence ", index);
+  const absl::Status error(status.code(), text);
+  return text.starts_with("token_ids") ? AboutField({text.substr(0, text.find(':'))}, error)
+                                       : error;
+}
+
+// Returns an error of text `index`, with `between` before its own text.
+absl::Status OfText(size_t index, const char* between, const absl::Status& status) {
+  return FieldError(status.code(), FieldPath{"text.texts"}, "[", index, "]", between,
+                    std::string(status.message()));
 }
 
 absl::Status ExpectNoMemory(const char* found, const AttendPlan& plan) {
@@ -57,12 +66,11 @@ void PlanTokens(const std::vector<SequenceRows>& rows, AttendPlan& plan) {
 
 absl::Status CheckTextInput(const v1::TextInput& input, const AttendPlan& plan) {
   if (plan.model->tokenizer() == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input: expected token_ids or hidden_states for ", plan.RunName(),
-                     ", which has no tokenizer, found text"));
+    return Wrong(FieldPath{"input"}, ": expected token_ids or hidden_states for ", plan.RunName(),
+                 ", which has no tokenizer, found text");
   }
   if (input.texts().empty()) {
-    return absl::InvalidArgumentError("text.texts: expected at least one text, found none");
+    return Wrong(FieldPath{"text.texts"}, ": expected at least one text, found none");
   }
   return CheckNumSequences(input.texts_size(), {"text.texts"});
 }
@@ -84,9 +92,9 @@ class TextCutter {
     for (int i = 0; i < input.texts_size(); ++i) {
       const int64_t text_bytes = std::ssize(input.texts(i));
       if (text_bytes > max_bytes) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("text.texts[", i, "]: expected at most ", max_bytes, " bytes, since ",
-                         max_tokens, " tokens cannot represent more, found ", text_bytes));
+        return Wrong(FieldPath{"text.texts"}, "[", i, "]: expected at most ", max_bytes,
+                     " bytes, since ", max_tokens, " tokens cannot represent more, found ",
+                     text_bytes);
       }
       bytes += text_bytes;
     }
@@ -102,9 +110,9 @@ class TextCutter {
       ASSIGN_OR_RETURN(TokenizedText text, CutOne(input, i));
       tokens += std::ssize(text.ids);
       if (tokens > kMaxTokens) {
-        return absl::ResourceExhaustedError(absl::StrCat("text: expected at most ", kMaxTokens,
-                                                         " tokens in a request, found ", tokens,
-                                                         " in the first ", i + 1, " texts"));
+        return FieldError(absl::StatusCode::kResourceExhausted, FieldPath{"text"},
+                          ": expected at most ", kMaxTokens, " tokens in a request, found ", tokens,
+                          " in the first ", i + 1, " texts");
       }
       texts.push_back(std::move(text));
     }
@@ -126,8 +134,7 @@ class TextCutter {
            return wanted.ok();
          }});
     RETURN_IF_ERROR(wanted);
-    return text.ok() ? std::move(text)
-                     : WithPlace(text.status(), absl::StrCat("text.texts[", i, "]: "), "");
+    return text.ok() ? std::move(text) : OfText(static_cast<size_t>(i), ": ", text.status());
   }
 
   const AttendPlan& plan_;
@@ -150,7 +157,7 @@ absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan) {
   plan.type_ids.assign(input.type_ids().begin(), input.type_ids().end());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (const absl::Status status = ValidateSequence(rows[i], plan); !status.ok()) {
-      return WithPlace(status, "", absl::StrCat(" in sequence ", i));
+      return OfSequence(i, status);
     }
   }
   PlanTokens(rows, plan);
@@ -172,7 +179,7 @@ absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, Attend
       plan.type_ids.insert(plan.type_ids.end(), text.type_ids.begin(), text.type_ids.end());
     }
     if (const absl::Status status = ValidateSequence(rows.back(), plan); !status.ok()) {
-      return WithPlace(status, absl::StrCat("text.texts[", rows.size() - 1, "] as "), "");
+      return OfText(rows.size() - 1, " as ", status);
     }
   }
   PlanTokens(rows, plan);

@@ -53,6 +53,31 @@ absl::Status ReadLogits(const v1::AttentionOptions& wire, AttentionOptions& opti
   return absl::OkStatus();
 }
 
+/// Refuses a number that the scaling does not use, unless it is the default, which changes nothing.
+absl::Status CheckUnused(const v1::Rotary& wire, const Rotary& rotary) {
+  static constexpr Rotary kDefaults;
+  const bool is_llama3 = wire.scaling() == v1::Rotary::LLAMA3;
+  const struct {
+    const char* field;
+    bool is_used;
+    double found;
+    double expected;
+  } numbers[] = {
+      {"rotary.factor", wire.scaling() != v1::Rotary::NONE, rotary.factor, kDefaults.factor},
+      {"rotary.low_freq_factor", is_llama3, rotary.low_freq_factor, kDefaults.low_freq_factor},
+      {"rotary.high_freq_factor", is_llama3, rotary.high_freq_factor, kDefaults.high_freq_factor},
+      {"rotary.original_max_positions", is_llama3,
+       static_cast<double>(rotary.original_max_positions),
+       static_cast<double>(kDefaults.original_max_positions)}};
+  for (const auto& number : numbers) {
+    if (!number.is_used && number.found != number.expected) {
+      return Wrong(OptionPath(number.field), ": expected ", number.expected, " with scaling ",
+                   v1::Rotary::Scaling_Name(wire.scaling()), ", found ", number.found);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadRotary(const v1::Rotary& wire, AttentionOptions& options) {
   if (!v1::Rotary::Scaling_IsValid(wire.scaling())) {
     return Wrong(OptionPath("rotary.scaling"),
@@ -60,7 +85,7 @@ absl::Status ReadRotary(const v1::Rotary& wire, AttentionOptions& options) {
                  static_cast<int>(wire.scaling()));
   }
   options.rotary = RotaryOf<Rotary>(wire);
-  return absl::OkStatus();
+  return CheckUnused(wire, *options.rotary);
 }
 
 absl::StatusOr<RmsNorm> ReadNorm(const v1::RmsNorm& wire, int64_t head_dim,

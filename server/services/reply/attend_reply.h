@@ -73,9 +73,12 @@ class AttendReply {
   grpc::Slice OutputSlice() const { return SliceOf(0, output_bytes_); }
   grpc::Slice RowsSlice(const RowRange& rows) const;
   grpc::Slice SliceOf(size_t offset, size_t size_bytes) const;
-  /// Returns a sequence's weights [num_heads, rows, keys]. REQUIRES: as above, and weights were
-  /// requested.
-  const float* Weights(int64_t sequence) const { return scores_[sequence].weights; }
+  /// Returns a sequence's weights [num_heads, rows, keys], of a whole stack those of the first
+  /// chosen layer. REQUIRES: as above, and weights were requested.
+  const float* Weights(int64_t sequence) const {
+    const ScoreOutputs& scores = scores_[sequence];
+    return scores.layer_weights.empty() ? scores.weights : scores.layer_weights[0];
+  }
 
   /// Return the shape of the output, and of a row of it: [E], or [H, Dv].
   const Shape& shape() const { return shape_; }

@@ -36,8 +36,8 @@ class HealthTest : public ::testing::Test {
 };
 
 TEST_F(HealthTest, ServesTheServerItsServicesAndEachModel) {
-  for (const char* name :
-       {"", "attention.v1.AttentionService", "inference.GRPCInferenceService", "model/demo"}) {
+  for (const char* name : {"", "attention.v1.AttentionService", "inference.GRPCInferenceService",
+                           "model/demo", "model/attention"}) {
     HealthCheckResponse response;
     ASSERT_TRUE(Check(name, &response).ok()) << name;
     EXPECT_EQ(response.status(), HealthCheckResponse::SERVING) << name;

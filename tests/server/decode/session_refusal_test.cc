@@ -40,6 +40,8 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
   both.mutable_open()->set_model("demo");
   v1::DecodeRequest forever = OpenModel("demo");
   forever.mutable_open()->set_resume_ttl_ms(3'600'001);
+  v1::DecodeRequest old = OpenModel("demo");
+  old.mutable_open()->set_model_version(7);
   v1::DecodeRequest whole_numbers = OpenHeads(4, 2, 16);
   whole_numbers.mutable_open()->mutable_heads()->set_dtype(v1::INT8);
   using enum absl::StatusCode;
@@ -47,9 +49,10 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
       stream,
       {{RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1), kFailedPrecondition,
         "action: expected `open` as the first action of a stream, found another"},
-       {OpenModel("nobody"), kNotFound, "model: expected one of \"demo\", found \"nobody\""},
+       {OpenModel("nobody"), kNotFound, "open.model: expected one of \"demo\", found \"nobody\""},
+       {old, kNotFound, "open.model_version: expected 1 of model \"demo\", found 7"},
        {OpenModel("demo", 1), kInvalidArgument,
-        "layer: expected 0 to 0 of the 1 layer of model \"demo\", found 1"},
+        "open.layer: expected 0 to 0 of the 1 layer of model \"demo\", found 1"},
        {v1::DecodeRequest(OpenModel("")), kInvalidArgument,
         "open.heads: expected num_heads and head_dim of 1 or more without a model, found 0 and 0"},
        {OpenHeads(4, 3, 16), kInvalidArgument,
@@ -58,6 +61,10 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
         "open.heads.num_kv_heads: expected a divisor of num_heads 4, found -1"},
        {OpenHeads(4, 2, 513), kInvalidArgument,
         "open.heads.head_dim: expected 1 to 512, found 513"},
+       {OpenHeads(int64_t{1} << 62, int64_t{1} << 62, 16), kInvalidArgument,
+        "open.heads.num_heads: expected 1 to 1048576, found 4611686018427387904"},
+       {OpenWith(OpenHeads(4, 4, 16), "alibi_slopes: 1"), kInvalidArgument,
+        "open.options.alibi_slopes: expected no value or one for each of 4 heads, found 1"},
        {whole_numbers, kInvalidArgument,
         "open.heads.dtype: expected FP32, BF16 or FP16, found INT8"},
        {int32, kInvalidArgument, "open.cache_dtype: expected FP32, BF16 or INT8, found INT32"},
@@ -67,7 +74,7 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
         "open.options.prefix: expected none in a session, whose later keys are not known yet, "
         "found one"},
        {OpenWith(OpenModel("demo"), "window: -3"), kInvalidArgument,
-        "options.window: expected 0 or more, found -3"}});
+        "open.options.window: expected 0 or more, found -3"}});
   stream.Must(OpenModel("demo"));
   ExpectRefused(stream, {{OpenModel("demo"), kFailedPrecondition,
                           "open: expected a stream without a session, found one"}});
@@ -82,6 +89,8 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAStep) {
   with_lengths.mutable_step()->mutable_hidden_states()->add_lengths(4);
   v1::DecodeRequest with_logits = RowsStep(rows, 0, 4);
   with_logits.mutable_step()->set_top_logits(3);
+  v1::DecodeRequest without_output = with_logits;
+  without_output.mutable_step()->set_no_output(true);
   v1::DecodeRequest pooled = RowsStep(rows, 0, 4);
   pooled.mutable_step()->set_model_output(v1::MEAN_POOLED);
   v1::DecodeRequest empty;
@@ -99,12 +108,15 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAStep) {
        {with_logits, kInvalidArgument,
         "step.top_logits: expected 0 in a session without logits (a layer, or a model without "
         "Model.has_logits), found 3"},
+       {without_output, kInvalidArgument, "step.top_logits: expected 0 with no_output, found 3"},
        {pooled, kInvalidArgument,
         "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found "
         "MEAN_POOLED"},
        {RowsStep(rows, 0, 0), kInvalidArgument, "step: expected at least one token, found none"},
        {RowsStep(SeededTensor(1, Dtype::kF32, {4, 100}), 0, 4), kInvalidArgument,
-        "hidden_states.tensor.shape: expected rows of 512, found [4, 100]"},
+        "step.hidden_states.tensor.shape: expected rows of 512, found [4, 100]"},
+       {TokensStep({1, 1000}), kInvalidArgument,
+        "step.token_ids.ids: expected 0 to 999, found 1000 at position 1 in sequence 0"},
        {RowsStep(SeededTensor(1, Dtype::kF32, {2, 2, kDemoWidth}), 0, 2), kInvalidArgument,
         "step: expected one sequence, found 2"},
        {ForkTo(0), kInvalidArgument, "fork.new_sequence: expected 1 to 65535, found 0"}});
@@ -154,7 +166,7 @@ TEST(SessionRefusalTest, OnlyPlacedRowsMayDifferInNumberFromTheirKeys) {
                   "step.query_key_value.key.shape: expected as many rows as query, 3, "
                   "without query_offsets, found 2"},
                  {two_places, kInvalidArgument,
-                  "query_key_value.query_offsets: expected no value or one for each of 1 "
+                  "step.query_key_value.query_offsets: expected no value or one for each of 1 "
                   "sequences, found 2"},
                  {empty, kInvalidArgument, "step: expected at least one token, found none"}});
 }

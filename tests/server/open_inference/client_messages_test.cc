@@ -79,6 +79,22 @@ TEST_F(ClientMessagesTest, KServesOutputsAsBinaryData) {
       << "classes would be another answer";
 }
 
+// MLServer's NumpyCodec marks the request, its inputs and its outputs.
+TEST_F(ClientMessagesTest, MlServersContentTypes) {
+  const std::string np = Delimited(3, "np");
+  const std::string output =
+      Delimited(6, Delimited(1, "output") + Parameter(2, "content_type", np));
+  EXPECT_EQ(*Infer(kBareModel + Parameter(4, "content_type", np) +
+                   Inputs(Parameter(4, "content_type", np)) + output + kRawEntries),
+            kNamed + kFiveAsOutput);
+}
+
+TEST_F(ClientMessagesTest, NoClasses) {
+  const std::string output =
+      Delimited(6, Delimited(1, "output") + Parameter(2, "classification", Number(2, 0)));
+  EXPECT_EQ(*Infer(kBareModel + Inputs("") + output + kRawEntries), kNamed + kFiveAsOutput);
+}
+
 // infer(..., priority=1, timeout=0): the one in field 5, the other in field 2; version "-1".
 TEST_F(ClientMessagesTest, TritonsRequestsWithPriorityTimeoutAndTheLatestVersion) {
   const std::string parameters =

@@ -11,9 +11,13 @@
 namespace attention {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
+using ::testing::StartsWith;
 using Stub = InferClient::Stub;
 
 class DescribeTest : public GoldenServerTest {
@@ -49,8 +53,8 @@ TEST_F(DescribeTest, TheServerLivesAndIsReady) {
   const auto metadata = infer_.Call(&Stub::ServerMetadata, inference::ServerMetadataRequest());
   EXPECT_EQ(metadata->name(), "attend");
   EXPECT_NE(metadata->version(), "");
-  EXPECT_THAT(metadata->extensions(), ElementsAre("model_configuration", "model_repository",
-                                                  "parameters", "schedule_policy", "statistics"));
+  EXPECT_THAT(metadata->extensions(),
+              ElementsAre("model_configuration", "parameters", "schedule_policy", "statistics"));
 }
 
 TEST_F(DescribeTest, ModelsAreReadyByVersion) {
@@ -112,9 +116,14 @@ TEST_F(DescribeTest, ConfigurationsHaveTheBatchAmongTheExtents) {
   EXPECT_THAT(config.output(0).dims(), ElementsAre(-1, -1, 36));
   EXPECT_EQ(config.parameters().at("model_type").string_value(), "gpt2");
   EXPECT_FALSE(config.model_transaction_policy().decoupled());
+  request.set_version("3");
+  EXPECT_THAT(
+      infer_.Call(&Stub::ModelConfig, request),
+      StatusIs(absl::StatusCode::kNotFound, "version: expected 1 of model \"gpt2\", found 3"));
   request.set_name("t5");
   EXPECT_THAT(infer_.Call(&Stub::ModelConfig, request),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("found \"t5\"")));
+              StatusIs(absl::StatusCode::kNotFound,
+                       AllOf(StartsWith("name: expected one of"), HasSubstr("found \"t5\""))));
 }
 
 TEST_F(DescribeTest, StatisticsCountWhatWasAnsweredAndWhatWasNot) {
@@ -216,7 +225,7 @@ TEST(RepositoryTest, ModelsAreLoadedAndUnloaded) {
   const std::vector<std::string> index = IndexLines(client, false);
   ASSERT_EQ(index.size(), 4);
   EXPECT_EQ(index[0], "attention:1 READY");
-  EXPECT_THAT(index[1], ::testing::StartsWith("bad:1 UNAVAILABLE"));
+  EXPECT_THAT(index[1], StartsWith("bad:1 UNAVAILABLE"));
   EXPECT_THAT(index[1], HasSubstr("expected a seed, found none"));
   EXPECT_EQ(index[2], "demo:1 READY");
   EXPECT_EQ(index[3], "good:2 READY");
@@ -237,8 +246,31 @@ TEST(RepositoryTest, ModelsAreLoadedAndUnloaded) {
   EXPECT_THAT(client.Call(&Stub::RepositoryModelLoad, load),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected a seed")));
   load.set_model_name("t5");
-  EXPECT_THAT(client.Call(&Stub::RepositoryModelLoad, load).status().code(),
-              absl::StatusCode::kNotFound);
+  EXPECT_THAT(client.Call(&Stub::RepositoryModelLoad, load),
+              StatusIs(absl::StatusCode::kNotFound, StartsWith("model_name: expected one of ")));
+  load.clear_model_name();
+  load.set_repository_name("t5");
+  EXPECT_THAT(client.Call(&Stub::RepositoryModelLoad, load),
+              StatusIs(absl::StatusCode::kNotFound, StartsWith("repository_name: expected one")));
+}
+
+TEST(RepositoryTest, EveryCallerReadsTheIndexAndAdministratorsChangeModels) {
+  const FakeModelFolder folder;
+  folder.Put("good/2", "7");
+  ServerOptions options = OptionsFor(folder.path());
+  options.allow_shared_memory = true;
+  const InProcessServer server(options);
+  InferClient caller(server.NewChannel());
+  InferClient administrator(server.NewAdminChannel());
+  EXPECT_EQ(IndexLines(caller, false), IndexLines(administrator, false));
+  const auto extensions = [](InferClient& client) {
+    return client.Call(&Stub::ServerMetadata, inference::ServerMetadataRequest())->extensions();
+  };
+  const std::vector<std::string> changes = {"model_repository", "system_shared_memory"};
+  EXPECT_THAT(extensions(administrator), IsSupersetOf(changes));
+  for (const std::string& change : changes) {
+    EXPECT_THAT(extensions(caller), Not(Contains(change)));
+  }
 }
 
 TEST(RepositoryTest, WhatChangesNothingIsRefused) {

@@ -107,5 +107,17 @@ TEST_F(InferParametersTest, TheProtocolsOwnParametersAreTaken) {
   EXPECT_TRUE(plan->parameters.wants_empty_final_response);
 }
 
+TEST_F(InferParametersTest, AnOutputThatIsNamedTwiceIsReturnedOnce) {
+  inference::ModelInferRequest request = Ids("demo");
+  for (const std::string name : {"output", "weights", "output", "weights"}) {
+    request.add_outputs()->set_name(name);
+  }
+  const auto plan = Plan(request);
+  ASSERT_THAT(plan, IsOk());
+  ASSERT_THAT(plan->answer.outputs, SizeIs(2));
+  EXPECT_FALSE(plan->answer.outputs[0].is_weights);
+  EXPECT_TRUE(plan->answer.outputs[1].is_weights);
+}
+
 }  // namespace
 }  // namespace attention

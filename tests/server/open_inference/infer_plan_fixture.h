@@ -36,7 +36,8 @@ class InferPlanTest : public ::testing::Test {
   absl::StatusOr<InferPlan> PlanBytes(const std::string& bytes) {
     ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(Cut(bytes, 37)));
     ASSIGN_OR_RETURN(const InferTarget target, FindTarget(*models_, received.message->model_name(),
-                                                          received.message->model_version()));
+                                                          received.message->model_version(),
+                                                          {"model_name", "model_version"}));
     return PlanInfer(received, target,
                      {*models_,
                       {.has_admin_right = true},

@@ -119,6 +119,45 @@ TEST_F(InferTest, LayersAnswerWithTheirWeightsPadded) {
   EXPECT_TRUE(response.raw_output_contents(1) == expected.output().data());
 }
 
+// The weights that the layer has in the model, not those of the layer alone.
+TEST_F(InferTest, WholeStacksReturnTheWeightsOfALayer) {
+  for (const auto& [model, is_left] : {std::pair("gpt2", true), std::pair("bert", false)}) {
+    v1::AttendRequest native = TokenRequest(model, {3, 1, 4, 1, 5, 9, 2}, 7);
+    native.mutable_token_ids()->clear_lengths();
+    native.mutable_token_ids()->add_lengths(3);
+    native.mutable_token_ids()->add_lengths(4);
+    native.mutable_weights_choice()->add_layers(1);
+    const v1::AttendResponse expected = Attend(native);
+    inference::ModelInferRequest request = InferRequest(model);
+    AddInt64(request, "input_ids", {2, 4},
+             is_left ? std::vector<int64_t>{0, 3, 1, 4, 1, 5, 9, 2}
+                     : std::vector<int64_t>{3, 1, 4, 0, 1, 5, 9, 2});
+    AddInt64(request, "attention_mask", {2, 4},
+             is_left ? std::vector<int64_t>{0, 1, 1, 1, 1, 1, 1, 1}
+                     : std::vector<int64_t>{1, 1, 1, 0, 1, 1, 1, 1});
+    (*request.mutable_parameters())["weights_layer"].set_int64_param(1);
+    request.add_outputs()->set_name("weights");
+    request.add_outputs()->set_name("output");
+    const inference::ModelInferResponse response = Infer(request);
+    const v1::Tensor& ragged = expected.layer_weights(0).weights();
+    const v1::Tensor& full = expected.layer_weights(1).weights();
+    const int64_t heads = full.shape(0);
+    EXPECT_THAT(response.outputs(0).shape(), ElementsAre(2, heads, 4, 4));
+    // [sequence, head, row] of 4 keys.
+    const std::string& weights = response.raw_output_contents(0);
+    EXPECT_TRUE(RowsOf(weights, 16, 4 * heads, 4 * heads) == full.data());
+    const size_t first = is_left ? 1 : 0;
+    for (size_t row = 0; row < 3; ++row) {
+      const std::string keys = RowsOf(weights, 16, first + row, 1);
+      EXPECT_TRUE(RowsOf(keys, 4, first, 3) == RowsOf(ragged.data(), 12, row, 1));
+      EXPECT_EQ(RowsOf(keys, 4, is_left ? 0 : 3, 1), std::string(4, '\0'));
+    }
+    EXPECT_TRUE(
+        RowsOf(response.raw_output_contents(1), response.raw_output_contents(1).size() / 8, 4, 4) ==
+        RowsOf(expected.output().data(), expected.output().data().size() / 7, 3, 4));
+  }
+}
+
 TEST_F(InferTest, TheLayersOwnKeysAreTheLastColumns) {
   const Tensor rows = SeededTensor(4, Dtype::kF32, {2, 3, 24});
   inference::ModelInferRequest request = InferRequest("torch_mha-bias-kv");

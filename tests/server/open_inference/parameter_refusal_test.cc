@@ -46,7 +46,7 @@ TEST_F(ParameterRefusalTest, ParametersOutOfRangeOrOfAnotherKind) {
   ExpectInvalid(with("window_dilation", "string_param: '2'"),
                 "parameter \"window_dilation\": expected 1 without a window, found 2");
   ExpectInvalid(with("temperature", "double_param: 1"),
-                "parameters: expected layer, causal, scale, window, softcap, "
+                "parameters: expected layer, weights_layer, causal, scale, window, softcap, "
                 "window_dilation or one of the protocol's own, found \"temperature\"");
   ExpectInvalid(with("triton_x", "bool_param: true"),
                 "parameters: names that begin with \"triton_\" are reserved, found \"triton_x\"");
@@ -68,10 +68,9 @@ TEST_F(ParameterRefusalTest, OptionsAndWeightsNeedALayer) {
                 "stack of model \"gpt2\" takes no options, found one");
   request = Ids("gpt2");
   request.add_outputs()->set_name("weights");
-  ExpectInvalid(
-      request,
-      "output \"weights\": expected none without parameter \"layer\", since the whole stack "
-      "of model \"gpt2\" has none, found one");
+  ExpectInvalid(request,
+                "output \"weights\": expected parameter \"weights_layer\", or \"layer\" for the "
+                "attention of one layer alone, of model \"gpt2\", found neither");
   request = InferRequest("attention");
   for (const std::string name : {"query", "key", "value"}) {
     AddTensor(request, name, SeededTensor(1, Dtype::kF32, {1, 1, 1, 8}));
@@ -80,14 +79,44 @@ TEST_F(ParameterRefusalTest, OptionsAndWeightsNeedALayer) {
   ExpectInvalid(request, "parameter \"layer\": expected none for model \"attention\", found 0");
 }
 
+TEST_F(ParameterRefusalTest, LayersWhoseWeightsAWholeStackDoesNotReturn) {
+  const auto with = [](inference::ModelInferRequest request, int64_t layer) {
+    (*request.mutable_parameters())["weights_layer"].set_int64_param(layer);
+    return request;
+  };
+  inference::ModelInferRequest request = Ids("gpt2");
+  const std::string unused =
+      "parameter \"weights_layer\": expected none without output \"weights\" of a whole stack, "
+      "found 0";
+  ExpectInvalid(with(request, 0), unused);
+  request.add_outputs()->set_name("weights");
+  for (const int64_t layer : {-1, 2}) {
+    ExpectInvalid(with(request, layer),
+                  "parameter \"weights_layer\": expected 0 to 1 of model \"gpt2\", found " +
+                      std::to_string(layer));
+  }
+  SetLayer(request, 0);
+  ExpectInvalid(with(request, 0), unused);
+  request = InferRequest("torch_transformer");
+  AddTensor(request, "memory", SeededTensor(1, Dtype::kF32, {1, 2, 24}));
+  request.add_outputs()->set_name("weights");
+  ExpectInvalid(with(request, 0),
+                "parameter \"weights_layer\": expected none for model \"torch_transformer\", which "
+                "has an encoder (Attend's weights_choice has such weights), found 0");
+}
+
 TEST_F(ParameterRefusalTest, OutputsThatThereAreNot) {
   inference::ModelInferRequest request = Ids("demo");
   request.add_outputs()->set_name("logits");
   ExpectInvalid(request, "outputs: expected \"output\" or \"weights\", found \"logits\"");
   request = Ids("demo");
   request.add_outputs()->set_name("output");
-  request.add_outputs()->set_name("output");
-  ExpectInvalid(request, "output \"output\": expected one of this name, found a second");
+  auto& second = *request.add_outputs();
+  second.set_name("output");
+  (*second.mutable_parameters())["shared_memory_region"].set_string_param("r");
+  (*second.mutable_parameters())["shared_memory_byte_size"].set_int64_param(48);
+  ExpectInvalid(request,
+                "output \"output\": expected one of this name in shared memory, found a second");
   request = Ids("demo");
   auto& output = *request.add_outputs();
   output.set_name("output");

@@ -166,7 +166,7 @@ TEST_F(AccessTest, OnlyTheAdminRightAdministersOnThePublicListener) {
   EXPECT_THAT(Call(*native_, &Native::UnloadModel, "all"), is_denied);
   EXPECT_THAT(Call(*native_, &Native::ReloadModels, "all"), is_denied);
   EXPECT_THAT(Call(*native_, &Native::VerifyModel, "all"), is_denied);
-  EXPECT_THAT(Call(*open_, &Open::RepositoryIndex, "all"), is_denied);
+  EXPECT_THAT(Call(*open_, &Open::RepositoryIndex, "all"), IsOk());
   EXPECT_THAT(Call(*open_, &Open::RepositoryModelLoad, "all"), is_denied);
   EXPECT_THAT(Call(*open_, &Open::RepositoryModelUnload, "all"), is_denied);
   EXPECT_THAT(Call(*open_, &Open::SystemSharedMemoryStatus, "all"), is_denied);

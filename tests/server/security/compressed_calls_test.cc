@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/server/decode/decode_stream.h"
+#include "tests/server/http2_bytes.h"
 #include "tests/server/open_inference/infer_client.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/support/in_process_server.h"
@@ -172,6 +173,40 @@ TEST_P(CompressedCallsTest, WhatIsInflatedIsOfTheQueuesBudget) {
       StatusIs(absl::StatusCode::kResourceExhausted,
                AnyOf(HasSubstr("its share of the queue"), HasSubstr("--max-queue-bytes"))));
 }
+
+// Its bytes would be parsed as if they were the message.
+class UnknownEncodingTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(UnknownEncodingTest, IsUnimplemented) {
+  InProcessServer server;
+  for (const std::string encoding : {"", "identity", "zstd", "snappy"}) {
+    // An unknown field, which would be dropped.
+    for (const std::string& message : {std::string(), std::string("\xf8\x01\x01", 3)}) {
+      Http2Socket socket(server.address());
+      const std::string headers =
+          CallHeaders(GetParam()) + (encoding.empty() ? "" : Header("grpc-encoding", encoding));
+      const std::string prefix = {'\1', 0, 0, 0, static_cast<char>(message.size())};
+      socket.Send(Frame(1, 4, 1, headers) + Frame(0, 1, 1, prefix + message));
+      const std::string text =
+          "grpc-encoding: expected gzip or deflate for a compressed message, found another "
+          "encoding or none";
+      const std::string answer = socket.ReceiveUntil(text);
+      EXPECT_THAT(answer, AllOf(HasSubstr(text), HasSubstr("grpc-status\x02" + std::string("12"))))
+          << encoding;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, UnknownEncodingTest,
+                         ::testing::Values("/attention.v1.AttentionService/Attend",
+                                           "/attention.v1.AttentionService/Decode",
+                                           "/attention.v1.AttentionService/ListModels",
+                                           "/inference.GRPCInferenceService/ModelInfer",
+                                           "/inference.GRPCInferenceService/ModelStreamInfer",
+                                           "/grpc.health.v1.Health/Check",
+                                           "/grpc.health.v1.Health/Watch",
+                                           "/grpc.reflection.v1.ServerReflection/"
+                                           "ServerReflectionInfo"));
 
 }  // namespace
 }  // namespace attention
