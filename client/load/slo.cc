@@ -89,7 +89,8 @@ SloCheck CheckSlo(const SloTarget& target, const LoadResult& result) {
   } else if (latency.count() > 0 && target.of == SloTarget::Of::kMean) {
     check.measured = Milliseconds(latency.mean());
   } else if (latency.count() > 0) {
-    check.is_largest = target.of == SloTarget::Of::kPercentile && !latency.IsEnoughFor(target.percent);
+    check.is_largest =
+        target.of == SloTarget::Of::kPercentile && !latency.IsEnoughFor(target.percent);
     const bool is_percentile = target.of == SloTarget::Of::kPercentile && !check.is_largest;
     check.measured = Milliseconds(
         static_cast<double>(is_percentile ? latency.Percentile(target.percent) : latency.max()));
