@@ -1,5 +1,6 @@
 // `attend`: the command line client.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
@@ -42,7 +43,13 @@ int main(int argc, char** argv) {
     std::vector<std::string> words(argv + 1, argv + argc);
     if (!words.empty() && words.front() == "help") {  // attend help COMMAND
       words.erase(words.begin());
-      words.emplace_back("--help");
+      const std::vector<CLI::App*> commands = app.get_subcommands(nullptr);
+      const auto is_named = [&words](const CLI::App* command) {
+        return command->check_name(words.front());
+      };
+      if (words.empty() || std::any_of(commands.begin(), commands.end(), is_named)) {
+        words.emplace_back("--help");
+      }
     }
     app.parse(std::vector(words.rbegin(), words.rend()));  // which takes them last first
   } catch (const CLI::ParseError& error) {

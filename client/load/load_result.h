@@ -20,6 +20,9 @@ struct FailureTally {
   /// The number in the whole run, warm-up included.
   int64_t count = 0;
   std::string first_text;
+  /// The number whose time, from when the request was due or sent, touches the window: also of
+  /// those that end after it, as calls that hang do. In an open loop those that were due in it.
+  int64_t in_window = 0;
   /// Latencies of failures within the window, from when the request was due (open loop) or sent;
   /// empty for requests that were not sent.
   Histogram latency_ns;

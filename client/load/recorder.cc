@@ -144,6 +144,8 @@ void Recorder::CountFailure(const absl::Status& status, Time due, Time now) {
   if (is_measured) {
     tally.latency_ns.Record(NanosecondsBetween(due, now));
   }
+  const bool touches_window = due < window_.end() && now >= window_.start();
+  tally.in_window += (options_.open_loop.has_value() ? is_measured : touches_window) ? 1 : 0;
   // One that only failures reach ends with them.
   if (window_.Contains(now) || (result_.answers == 0 && IsWithin(is_measured, now))) {
     ++SliceAt(now).errors;

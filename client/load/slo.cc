@@ -52,12 +52,12 @@ absl::Status ParseName(const std::string& name, SloTarget& target) {
   return absl::OkStatus();
 }
 
-/// The share of failures within the window: requests that failed or were not sent, divided by these
-/// plus the answers.
+/// The share of failures of the window (FailureTally::in_window): requests that failed or were not
+/// sent, divided by these plus the answers.
 double ErrorShare(const LoadResult& result) {
   int64_t failed = result.pace.has_value() ? result.pace->not_sent : 0;
   for (const auto& [code, failure] : result.failures) {
-    failed += failure.latency_ns.count();
+    failed += failure.in_window;
   }
   return Share(static_cast<double>(failed),
                static_cast<double>(failed + result.latency_ns.count()));

@@ -15,7 +15,9 @@ namespace {
 absl::Status StatusOfAbandoned(const Job& job, int64_t queue_ns) {
   return Contain("ending a request", [&] {
     return job.is_cancelled()
-               ? absl::CancelledError("the caller cancelled while the request waited")
+               ? Refuse(absl::StatusCode::kCancelled,
+                        "the caller cancelled while the request waited",
+                        {.reason = RefusalReason::kDeadline})  // if it did so at its deadline
                : Refuse(absl::StatusCode::kDeadlineExceeded,
                         absl::StrCat("the deadline passed while the request waited, after ",
                                      queue_ns / 1000000, " ms"),
@@ -31,6 +33,10 @@ void FinishAbandonedJob(Job& job, TimePoint now) {
 
 }  // namespace
 
+bool SharesWeights(const Batch& batch) {
+  return batch.jobs.size() > 1 && batch.jobs.front()->description().key.model != nullptr;
+}
+
 Priority HighestOf(const Batch& batch) {
   Priority highest = Priority::kLow;
   for (const std::shared_ptr<Job>& job : batch.jobs) {
@@ -43,10 +49,9 @@ namespace {
 
 // Returns whether the job should wait for the batch after `running`, in which several jobs share a
 // model's weights: it would read them again for a few rows. A higher priority does not wait.
-bool WaitsToShare(const JobDescription& job, const Batch& running) {
-  return job.key.model != nullptr && running.jobs.size() > 1 &&
-         job.key == running.jobs.front()->description().key &&
-         job.request_class.priority >= HighestOf(running);
+bool WaitsToShare(const JobDescription& job, const Batch& running, int64_t shared_rows) {
+  return SharesWeights(running) && job.key == running.jobs.front()->description().key &&
+         job.weight_rows <= shared_rows && job.request_class.priority >= HighestOf(running);
 }
 
 }  // namespace
@@ -73,6 +78,8 @@ class Batcher::Selection {
     key_ = description.key;
     tokens_ += TokensOf(description);
     flops_ += description.flops;
+    attention_flops_ += description.attention_flops;
+    weight_rows_ += description.weight_rows;
     cache_bytes_ += description.cache_bytes;
     return true;
   }
@@ -84,7 +91,9 @@ class Batcher::Selection {
   }
   bool Fits(const JobDescription& description) const {
     const int64_t tokens = tokens_ + TokensOf(description);
-    const bool shares_weights = description.key.model != nullptr && tokens <= limits_.shared_rows;
+    const bool shares_weights = description.key.model != nullptr &&
+                                weight_rows_ + description.weight_rows <= limits_.shared_rows &&
+                                attention_flops_ + description.attention_flops <= limits_.max_flops;
     return tokens <= limits_.max_tokens &&
            (shares_weights || flops_ + description.flops <= limits_.max_flops) &&
            cache_bytes_ + description.cache_bytes <= limits_.max_cache_bytes;
@@ -97,6 +106,8 @@ class Batcher::Selection {
   bool is_full_ = false;
   int64_t tokens_ = 0;
   double flops_ = 0;
+  double attention_flops_ = 0;
+  int64_t weight_rows_ = 0;
   int64_t cache_bytes_ = 0;
 };
 
@@ -156,7 +167,7 @@ Batch Batcher::NextBefore(double position, bool allows_long, const Batch& runnin
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
     return standing.finish <= position &&
            (allows_long || job.description().flops <= limits_.max_flops) &&
-           !WaitsToShare(job.description(), running) && selection.Takes(job);
+           !WaitsToShare(job.description(), running, limits_.shared_rows) && selection.Takes(job);
   }));
 }
 
@@ -167,7 +178,8 @@ Batch Batcher::NextShort(int64_t max_ns, const Batch& running) {
     const bool is_short = taken_ns + standing.added_ns <= max_ns &&
                           job.description().request_class.priority <= HighestOf(running) &&
                           job.description().flops <= limits_.max_flops;
-    if (!is_short || WaitsToShare(job.description(), running) || !selection.Takes(job)) {
+    if (!is_short || WaitsToShare(job.description(), running, limits_.shared_rows) ||
+        !selection.Takes(job)) {
       return false;
     }
     taken_ns += standing.added_ns;

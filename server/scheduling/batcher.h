@@ -32,9 +32,10 @@ struct BatchLimits {
   /// The maximum number of floating point operations for each thread, since all requests of a batch
   /// wait for its end. A job that has more is computed alone, unless it shares weights.
   double max_flops = 2e9;
-  /// The number of rows that may share one reading of a model's weights, whatever their operations:
-  /// those of a row tile (core/kernels/linear). The weights of a large stack take longer to read
-  /// than to multiply with a few rows.
+  /// The number of rows that may share one reading of a model's weights, whatever the operations of
+  /// their products with them: those of a row tile (core/kernels/linear). The weights of a large
+  /// stack take longer to read than to multiply with a few rows. Attention is not shared, and
+  /// counts towards max_flops.
   int64_t shared_rows = 64;
   /// The maximum memory of caches that the jobs take (JobDescription::cache_bytes), unless the
   /// batch is one job.
@@ -43,6 +44,8 @@ struct BatchLimits {
   std::chrono::nanoseconds max_delay{0};
 };
 
+/// Returns whether several jobs of the batch share a model's weights.
+bool SharesWeights(const Batch& batch);
 /// Returns the highest priority of the batch's jobs.
 Priority HighestOf(const Batch& batch);
 

@@ -166,7 +166,10 @@ void Executor::RunAt(size_t level, const Batch& batch) {
   const bool is_passable = batch.is_long && level + 1 < kLevels;
   const auto announce = [&, priority = HighestOf(batch)](int64_t used_ns) {
     queue_.SetRunning({.until = clock_() + expected - std::chrono::nanoseconds(used_ns),
-                       .passable = is_passable ? std::optional(priority) : std::nullopt});
+                       .passable = is_passable ? std::optional(priority) : std::nullopt,
+                       .shared_key = SharesWeights(batch)
+                                         ? std::optional(batch.jobs.front()->description().key)
+                                         : std::nullopt});
   };
   if (is_passable) {
     queue_.SetPosition(batch.position);

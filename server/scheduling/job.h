@@ -89,6 +89,10 @@ struct JobDescription {
   int64_t cache_bytes = 0;
   /// The number of operations, estimated from the shapes.
   double flops = 0;
+  /// Those of them that other jobs cannot share: of attention, not of products with weights.
+  double attention_flops = 0;
+  /// The rows that are multiplied with a model's weights: the tokens, and the rows of a memory.
+  int64_t weight_rows = 0;
   RequestClass request_class;
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();

@@ -16,6 +16,9 @@ constexpr double kShareOfTenant = 4;
 
 // The retries of refused jobs are spread over this time at most, or over the longest wait.
 constexpr nanoseconds kMaxSpread = std::chrono::seconds(1);
+constexpr nanoseconds kLongestSpread = std::chrono::minutes(1);  // without a longest wait
+// The accounts whose retries are spread at a time.
+constexpr size_t kMaxSpreadAccounts = 1024;
 
 int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
 
@@ -26,7 +29,9 @@ int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
   const RequestFlows::Place place = flows_.PlaceOf(candidate.request_class, is_short);
   const auto wait_ns = static_cast<int64_t>(place.waiting_ns);
   const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(running_.until - candidate.now));
-  if (running_ns <= kShortNs || !running_.passable.has_value()) {
+  const bool waits_to_share = running_.shared_key.has_value() && candidate.key != nullptr &&
+                              *candidate.key == *running_.shared_key;
+  if (running_ns <= kShortNs || !running_.passable.has_value() || waits_to_share) {
     return running_ns + wait_ns;
   }
   if (is_short && candidate.request_class.priority <= *running_.passable) {
@@ -45,20 +50,34 @@ absl::Status RequestQueue::RefuseFor(const Candidate& candidate, RefusalReason r
                                      const std::string& text) const {
   const int64_t wait_ns = WaitOf(candidate);
   const int64_t half_ns = std::min(limits_.max_wait_ns, work_ns_.used()) / 2;
-  const int64_t after_ns = std::max<int64_t>(1'000'000, wait_ns - half_ns);
   return Refuse(absl::StatusCode::kResourceExhausted, text,
                 {.reason = reason,
-                 .retry_after_ms = Milliseconds(after_ns + DelayAmongRefused(candidate, after_ns)),
+                 .retry_after_ms = std::max<int64_t>(1, Milliseconds(wait_ns - half_ns)),
                  .estimated_wait_ms = Milliseconds(wait_ns)});
 }
 
-// Those that were refused together would otherwise come back together, and be refused again.
-int64_t RequestQueue::DelayAmongRefused(const Candidate& candidate, int64_t after_ns) const {
-  const TimePoint first = candidate.now + nanoseconds(after_ns);
-  const TimePoint last = first + std::max(nanoseconds(limits_.max_wait_ns), kMaxSpread);
-  const TimePoint own = std::clamp(next_retry_, first, last);
-  next_retry_ = own + nanoseconds(candidate.work.added_ns);
-  return Nanoseconds(own - first);
+// Those of an account that were refused together would otherwise come back together, and be refused
+// again.
+absl::Status RequestQueue::SpreadRetries(const Candidate& candidate, const absl::Status& status) {
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  if (!refusal.has_value() || !absl::IsResourceExhausted(status)) {
+    return status;
+  }
+  if (next_retries_.size() >= kMaxSpreadAccounts) {
+    std::erase_if(next_retries_, [&](const auto& entry) { return entry.second <= candidate.now; });
+  }
+  if (next_retries_.size() >= kMaxSpreadAccounts) {
+    return status;
+  }
+  TimePoint& next = next_retries_[candidate.request_class.account];
+  const TimePoint first = candidate.now + std::chrono::milliseconds(refusal->retry_after_ms);
+  const nanoseconds spread = std::max(nanoseconds(limits_.max_wait_ns), kMaxSpread);
+  const TimePoint last = first + std::min<nanoseconds>(spread, kLongestSpread);
+  const TimePoint own = std::clamp(next, first, last);
+  next = own + nanoseconds(candidate.work.added_ns);
+  Refusal later = *refusal;
+  later.retry_after_ms += Milliseconds(Nanoseconds(own - first));
+  return Refuse(status.code(), std::string(status.message()), later);
 }
 
 absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
@@ -118,16 +137,17 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
         Part{bytes_, named.bytes, candidate.bytes, RefusalReason::kQueueBytes, "--max-queue-bytes"},
         Part{work_ns_, named.work_ns, candidate.work.added_ns, RefusalReason::kQueueWait,
              "--max-queue-wait"}}) {
-    if (part.all.Allows(account, part.more) &&
-        TenantShares::Allows(part.own_of_tenant, part.more, part.all.used(), part.all.limit(),
-                             kShareOfTenant)) {
+    const bool exceeds_account = !part.all.Allows(account, part.more);
+    if (!exceeds_account && TenantShares::Allows(part.own_of_tenant, part.more, part.all.used(),
+                                                 part.all.limit(), kShareOfTenant)) {
       continue;
     }
+    const int64_t own = exceeds_account ? part.all.HeldBy(account) : part.own_of_tenant;
     const std::string held =
         absl::StrCat(requests_.HeldBy(account), " requests of ", bytes_.HeldBy(account),
                      " bytes and about ", Milliseconds(work_ns_.HeldBy(account)), " ms wait");
     // When nobody else waits, there is no share that others could use: more servers would help.
-    return part.all.HeldBy(account) == part.all.used()
+    return own == part.all.used()
                ? RefuseFor(candidate, part.reason,
                            absl::StrCat("the queue is full: ", held, ", all of them of ", account,
                                         ", which must leave a part of ", part.limit, " free"))
@@ -171,7 +191,10 @@ absl::Status RequestQueue::CheckOnce(const Candidate& candidate) const {
 
 absl::Status RequestQueue::Check(const Candidate& candidate) {
   absl::Status status = CheckOnce(candidate);
-  return !status.ok() && Sweep(candidate.now) ? CheckOnce(candidate) : status;
+  if (!status.ok() && Sweep(candidate.now)) {
+    status = CheckOnce(candidate);
+  }
+  return status.ok() ? status : SpreadRetries(candidate, status);
 }
 
 absl::Status RequestQueue::CheckRoom(const RequestClass& request_class, TimePoint deadline,

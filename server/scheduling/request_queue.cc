@@ -57,6 +57,7 @@ absl::Status RequestQueue::Push(JobPointer job, const WorkEstimate& work, TimePo
   {
     MutexLock lock(mutex_);
     RETURN_IF_ERROR(Check({.request_class = description.request_class,
+                           .key = &description.key,
                            .bytes = description.size_bytes,
                            .work = work,
                            .deadline = description.deadline,

@@ -50,6 +50,8 @@ struct RunningBatch {
   /// The priority of a long batch, which lets jobs pass between its slices, at the positions that
   /// it reaches. Null: jobs wait until it ends.
   std::optional<Priority> passable = {};
+  /// The key of a batch whose jobs share a model's weights: jobs of this key wait until it ends.
+  std::optional<BatchKey> shared_key = {};
 };
 
 /// The waiting jobs. Nanoseconds are estimates.
@@ -159,6 +161,7 @@ class RequestQueue {
   /// A job that asks for admission.
   struct Candidate {
     const RequestClass& request_class;
+    const BatchKey* key = nullptr;  // null: not known
     int64_t bytes = 0;
     WorkEstimate work;
     TimePoint deadline;
@@ -181,9 +184,9 @@ class RequestQueue {
   int64_t WaitOf(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefuseFor(const Candidate& candidate, RefusalReason reason,
                          const std::string& text) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Returns the time after which the job may be retried, besides `after_ns`: as long as it takes
-  /// to compute the jobs that were refused before it and may return first.
-  int64_t DelayAmongRefused(const Candidate& candidate, int64_t after_ns) const
+  /// Returns the refusal with a later retry: after the jobs of the account that were refused before
+  /// it, which may return first.
+  absl::Status SpreadRetries(const Candidate& candidate, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Insert(JobPointer job, const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Adds the job to all counts with sign 1, and removes it with sign -1.
@@ -202,8 +205,8 @@ class RequestQueue {
   const QueueLimits limits_;
 
   mutable Mutex mutex_;
-  /// When the next of the refused jobs may return.
-  mutable TimePoint next_retry_ ABSL_GUARDED_BY(mutex_);
+  /// When the next refused job of an account may return.
+  std::map<std::string, TimePoint> next_retries_ ABSL_GUARDED_BY(mutex_);
   CondVar changed_;
   std::map<Order, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
   std::vector<JobPointer> abandoned_ ABSL_GUARDED_BY(mutex_);  // removed, to be finished

@@ -44,7 +44,7 @@ print(f"peak      {peak:.1f} requests/s; offered five times that")
 print(f"goodput   {report['goodput_per_s']:.1f} /s = {report['goodput_per_s'] / peak:.0%} of the peak")
 print(f"accepted  p99 {report['latency_ms']['p99']:.0f} ms")
 for code, number in report["errors"].items():
-    print(f"refused   {number} with {code}, after {report['error_latency_ms'].get(code, {}).get('p50', 0):.2f} ms (median, from when it was due)")
+    print(f"refused   {number} with {code}, after {report['error_latency_ms'].get(code, {}).get('p50') or 0:.2f} ms (median, from when it was due)")
 if own:
     print(f"refused   by the server's clock: median {statistics.median(own):.3f} ms, largest {max(own):.3f} ms, {len(own)} lines")
 print(f"memory    {min(memory)} to {max(memory)} MiB")

@@ -131,7 +131,7 @@ absl::Status ReplyNotRead() {
 
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context) {
   const std::optional<Refusal> refusal = RefusalOf(status);
-  if (refusal.has_value()) {
+  if (refusal.has_value() && refusal->retry_after_ms > 0) {
     context.AddTrailingMetadata("grpc-retry-pushback-ms", absl::StrCat(refusal->retry_after_ms));
     context.AddTrailingMetadata("attend-estimated-wait-ms",
                                 absl::StrCat(refusal->estimated_wait_ms));

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
@@ -31,9 +34,13 @@ void Cancellation::Set(const grpc::ServerContext& context) {
 }
 
 absl::Status Cancellation::Explain(const absl::Status& status) const {
-  return is_past_deadline_ && absl::IsCancelled(status)
-             ? absl::DeadlineExceededError("the deadline passed before the answer was sent")
-             : status;
+  if (!is_past_deadline_ || !absl::IsCancelled(status)) {
+    return status;
+  }
+  constexpr char kText[] = "the deadline passed before the answer was sent";
+  const std::optional<Refusal> refusal = RefusalOf(status);
+  return refusal.has_value() ? Refuse(absl::StatusCode::kDeadlineExceeded, kText, *refusal)
+                             : absl::DeadlineExceededError(kText);
 }
 
 }  // namespace attention

@@ -20,7 +20,7 @@ class Cancellation {
   void Set(const grpc::ServerContext& context);
   bool is_set() const { return is_set_; }
   /// Returns the status to record for a request of the call: after the deadline, CANCELLED becomes
-  /// DEADLINE_EXCEEDED; any other status stays.
+  /// DEADLINE_EXCEEDED, with its Refusal if it carries one; any other status stays.
   absl::Status Explain(const absl::Status& status) const;
 
  private:

@@ -153,7 +153,8 @@ inference::ModelStatistics DescribeStatistics(const InferTarget& target,
 }
 
 std::vector<RepositoryIndexResponse::ModelIndex> DescribeIndex(
-    const std::vector<InferTarget>& served, const std::vector<ModelState>& states) {
+    const std::vector<InferTarget>& served, const std::vector<ModelState>& states,
+    bool shows_errors) {
   using Key = std::pair<std::string, int64_t>;
   std::map<Key, RepositoryIndexResponse::ModelIndex> entries;
   for (const InferTarget& target : served) {
@@ -166,7 +167,8 @@ std::vector<RepositoryIndexResponse::ModelIndex> DescribeIndex(
     }
     // Also when an older version serves: the last attempt to load a newer one failed.
     if (state.phase == ModelPhase::kFailed) {
-      entry.set_reason(std::string(state.error.message()));
+      entry.set_reason(shows_errors ? std::string(state.error.message())
+                                    : "loading failed; a caller with the right admin sees why");
     } else if (state.phase == ModelPhase::kUnloaded) {
       entry.set_reason("unloaded");
     }

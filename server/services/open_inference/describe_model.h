@@ -31,8 +31,10 @@ inference::ModelConfig DescribeConfig(const InferTarget& target);
 inference::ModelStatistics DescribeStatistics(const InferTarget& target,
                                               const RequestCounts& counts);
 
-/// Lists all served models, and the models of the folder that do not serve.
+/// Lists all served models, and the models of the folder that do not serve. Errors of loading may
+/// name files of the server: without `shows_errors` they are left out.
 std::vector<inference::RepositoryIndexResponse::ModelIndex> DescribeIndex(
-    const std::vector<InferTarget>& served, const std::vector<ModelState>& states);
+    const std::vector<InferTarget>& served, const std::vector<ModelState>& states,
+    bool shows_errors);
 
 }  // namespace attention

@@ -226,7 +226,7 @@ void OpenInferenceService::AddRepositoryMethods() {
              const Caller& caller) -> absl::StatusOr<inference::RepositoryIndexResponse> {
         RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         inference::RepositoryIndexResponse response;
-        for (auto& entry : DescribeIndex(Served(caller), States(caller))) {
+        for (auto& entry : DescribeIndex(Served(caller), States(caller), caller.has_admin_right)) {
           if (!request.ready() || entry.state() == "READY") {
             *response.add_models() = std::move(entry);
           }

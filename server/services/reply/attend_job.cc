@@ -37,6 +37,8 @@ void DescribeWork(AttendPlan& plan, JobDescription& description) {
     }
   }
   description.flops = FlopsOf(plan, description);
+  description.attention_flops = AttentionFlopsOf(plan, description);
+  description.weight_rows = WeightRowsOf(plan, description);
 }
 
 JobDescription Describe(AttendPlan& plan, const JobOrigin& origin) {

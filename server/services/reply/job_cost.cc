@@ -150,6 +150,20 @@ int64_t PrefixBytes(const AttendPlan& plan) {
                    std::ssize(plan.ids) * plan.model->info().d_model * int64_t{sizeof(float)};
 }
 
+// Returns the operations where rows attend to `pairs` keys in total.
+double FlopsWith(const AttendPlan& plan, const JobDescription& description, double pairs) {
+  const BatchKey& key = plan.key;
+  if (plan.model != nullptr) {
+    const int64_t memory_rows = key.has_memory ? MemoryRows(description) : 0;
+    return key.is_stack()
+               ? plan.model->Flops(description.tokens, pairs, LogitRows(plan, description),
+                                   memory_rows)
+               : plan.model->layer(key.layer).Flops(description.tokens, pairs, memory_rows);
+  }
+  const HeadWidths widths = HeadWidthsOf(plan);
+  return 2.0 * static_cast<double>(key.num_heads * (widths.key + widths.value)) * pairs;
+}
+
 }  // namespace
 
 int64_t PlannedBytes(const AttendPlan& plan) {
@@ -163,21 +177,23 @@ int64_t PlannedBytes(const AttendPlan& plan) {
   return bytes;
 }
 
+int64_t WeightRowsOf(const AttendPlan& plan, const JobDescription& description) {
+  return plan.model == nullptr
+             ? 0
+             : description.tokens + (plan.key.has_memory ? MemoryRows(description) : 0);
+}
+
+double AttentionFlopsOf(const AttendPlan& plan, const JobDescription& description) {
+  return plan.model == nullptr ? FlopsOf(plan, description)
+                               : FlopsOf(plan, description) - FlopsWith(plan, description, 0);
+}
+
 double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
   double pairs = 0;
   for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
     pairs += plan.HasWork(plan.sequences[i]) ? PairsOf(plan, i) : 0;
   }
-  const BatchKey& key = plan.key;
-  if (plan.model != nullptr) {
-    const int64_t memory_rows = key.has_memory ? MemoryRows(description) : 0;
-    return key.is_stack()
-               ? plan.model->Flops(description.tokens, pairs, LogitRows(plan, description),
-                                   memory_rows)
-               : plan.model->layer(key.layer).Flops(description.tokens, pairs, memory_rows);
-  }
-  const HeadWidths widths = HeadWidthsOf(plan);
-  return 2.0 * static_cast<double>(key.num_heads * (widths.key + widths.value)) * pairs;
+  return FlopsWith(plan, description, pairs);
 }
 
 }  // namespace attention

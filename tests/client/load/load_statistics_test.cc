@@ -194,13 +194,30 @@ TEST(SloTest, APercentileOfTooFewAnswersIsJudgedByTheLargest) {
   EXPECT_EQ(CheckSlo(*ParseSlo("max=1h"), LoadResult()).measured, std::nullopt);
 }
 
+// Calls that hang end after the window, at their timeout, and must not be missed.
+TEST(SloTest, FailuresCountThatBeganInTheWindowAndEndedAfterIt) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::chrono::seconds second(1);
+  LoadOptions options;
+  const LoadControl control;
+  MeasuredWindow window(start, start + second);
+  Recorder recorder(options, control, window);
+  const absl::Status late = absl::DeadlineExceededError("hung");
+  recorder.CountFailure(late, start + second / 2, start + 30 * second);
+  recorder.CountFailure(late, start - second, start + second / 2);
+  recorder.CountFailure(late, start - 2 * second, start - second);   // in the warm-up
+  recorder.CountFailure(late, start + second, start + 30 * second);  // behind the window
+  LoadResult result = recorder.Finish();
+  EXPECT_EQ(result.failures["DEADLINE_EXCEEDED"].count, 4);
+  EXPECT_EQ(result.failures["DEADLINE_EXCEEDED"].in_window, 2);
+  EXPECT_EQ(CheckSlo(*ParseSlo("errors=1%"), result).measured, 1.0);
+}
+
 TEST(SloTest, ErrorsAreAShareOfAllThatWereToBeSentInTheWindow) {
   LoadResult result = Latencies(95);
   FailureTally& failed = result.failures["UNAVAILABLE"];
   failed.count = 50;  // most of them in the warm-up
-  for (int i = 0; i < 3; ++i) {
-    failed.latency_ns.Record(1);
-  }
+  failed.in_window = 3;
   result.failures[kNotSent].count = 40;
   result.pace.emplace().not_sent = 2;
   EXPECT_EQ(CheckSlo(*ParseSlo("errors=5%"), result).measured, 0.05);

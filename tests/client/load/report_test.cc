@@ -197,10 +197,11 @@ TEST(ReportTest, AMissedTargetFailsAndIsSaid) {
 TEST(ReportTest, ErrorsFailUnlessATargetAllowsThem) {
   BenchReport report = Report();
   LoadResult& result = report.levels[0].result;
-  result.failures["UNAVAILABLE"] = {.count = 3, .first_text = "draining", .latency_ns = {}};
+  result.failures["UNAVAILABLE"] = {
+      .count = 3, .first_text = "draining", .in_window = 0, .latency_ns = {}};
   EXPECT_FALSE(Succeeded(report));
   for (int i = 0; i < 3; ++i) {
-    result.failures["UNAVAILABLE"].latency_ns.Record(1);
+    ++result.failures["UNAVAILABLE"].in_window;
   }
   report.levels[0].slo = {CheckSlo(*ParseSlo("errors=1%"), result)};
   EXPECT_TRUE(Succeeded(report));

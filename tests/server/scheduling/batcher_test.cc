@@ -97,6 +97,20 @@ TEST_F(BatcherTest, FewRowsOfAModelShareItsWeightsWhateverTheirOperations) {
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(jobs[3], jobs[4]));
 }
 
+TEST_F(BatcherTest, RowsOfAMemoryAndAttentionAreNotFreeBesideSharedWeights) {
+  const auto memory = FakeJobSpec{.lengths = {1}, .model = kModel, .flops = 600, .memory_rows = 3};
+  const auto first = Push(memory);
+  const auto second = Push(memory);
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first)) << "eight rows by the weights";
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(second));
+  const auto cached =
+      FakeJobSpec{.lengths = {1}, .model = kModel, .flops = 700, .attention_flops = 600};
+  const auto third = Push(cached);
+  const auto fourth = Push(cached);
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(third)) << "long caches";
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(fourth));
+}
+
 TEST_F(BatcherTest, WithoutWeightsOperationsDecideAlone) {
   const auto first = Push({.lengths = {2}, .flops = 600});
   const auto second = Push({.lengths = {2}, .flops = 600});
@@ -114,6 +128,10 @@ TEST_F(BatcherTest, WhatCouldShareTheWeightsDoesNotPass) {
   EXPECT_THAT(batcher_.NextShort(50, several).jobs, IsEmpty());
   EXPECT_THAT(batcher_.NextBefore(1000, true, several).jobs, IsEmpty());
   EXPECT_THAT(batcher_.NextShort(50, one).jobs, ElementsAre(same));
+  FakeJobSpec prompt = make(Priority::kNormal);
+  prompt.lengths = {7};  // too many rows to share
+  const auto passes = Push(prompt);
+  EXPECT_THAT(batcher_.NextShort(50, several).jobs, ElementsAre(passes));
   const auto high = Push(make(Priority::kHigh));
   const auto other = Push({.size_bytes = 10});
   EXPECT_THAT(batcher_.NextShort(50, several).jobs, ElementsAre(high));

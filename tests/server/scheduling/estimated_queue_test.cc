@@ -66,6 +66,8 @@ TEST_F(EstimatedQueueTest, TellsThoseRefusedTogetherToComeBackOneAfterTheOther) 
     retries_ms.push_back(RefusalOf(Push(queue_, FakeJob::Make(), Takes(200)))->retry_after_ms);
   }
   EXPECT_THAT(retries_ms, ElementsAre(450, 650, 850, 1050, 1250, 1450, 1450, 1450));
+  const auto other = FakeJob::Make({.request_class = {.account = "another"}});
+  EXPECT_LE(RefusalOf(Push(queue_, other, Takes(200)))->retry_after_ms, 450);
 }
 
 TEST_F(EstimatedQueueTest, RefusesARequestThatCouldNotMeetItsDeadlineAlone) {

@@ -25,6 +25,9 @@ struct FakeJobSpec {
   int64_t size_bytes = 100;
   int64_t reply_bytes = 0;
   double flops = 0;
+  double attention_flops = 0;
+  /// The rows that are multiplied with weights besides `lengths`.
+  int64_t memory_rows = 0;
   int64_t cache_bytes = 0;
   /// Whether there is memory for them; otherwise the job needs none, after one failure.
   bool has_memory = true;
@@ -118,6 +121,8 @@ class FakeJob final : public Job {
     }
     description.size_bytes = spec.size_bytes;
     description.flops = spec.flops;
+    description.attention_flops = spec.attention_flops;
+    description.weight_rows = spec.memory_rows + description.tokens;
     description.cache_bytes = spec.cache_bytes;
     description.request_class = spec.request_class;
     description.deadline = spec.deadline;
