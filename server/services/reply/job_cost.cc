@@ -89,25 +89,43 @@ double WeightPairs(const AttendPlan& plan, int64_t index, double rows, double at
   return attended + rows * insertions * pairs_per_level * (1 + std::log2(k));
 }
 
-// Returns the cost of a sequence in pairs of a row and a key that it attends to.
+// Returns the cost of a sequence in pairs of a row and a key that it attends to, without what each
+// row and each key costs by itself.
+double AttendedPairsOf(const AttendPlan& plan, int64_t index) {
+  const PlannedSequence& sequence = plan.sequences[index];
+  const auto rows = static_cast<double>(sequence.query.rows - plan.TakenOf(index));
+  const auto keys = static_cast<double>(RoundUp(plan.cached_len + sequence.key.rows, kKeyStep));
+  const double attended =
+      std::min(plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys,
+               rows * KeysWithinWindow(plan, keys));
+  return attended + WeightPairs(plan, index, rows, attended);
+}
+
+// Returns the cost of a sequence in such pairs.
 double PairsOf(const AttendPlan& plan, int64_t index) {
   const PlannedSequence& sequence = plan.sequences[index];
   const int64_t taken = plan.TakenOf(index);
   const bool is_cached = plan.caches != nullptr || plan.prefix.table != nullptr;
   const int64_t new_keys = sequence.key.rows - taken;
   const auto rows = static_cast<double>(sequence.query.rows - taken);
-  const auto keys = static_cast<double>(RoundUp(plan.cached_len + sequence.key.rows, kKeyStep));
   const auto stored = static_cast<double>(is_cached ? new_keys : RoundUp(new_keys, kKeyBlock));
   // Without a model, several heads may share the keys of one.
   const double key_share = plan.model != nullptr ? 1
                                                  : static_cast<double>(plan.key.num_kv_heads) /
                                                        static_cast<double>(plan.key.num_heads);
-  const double attended =
-      std::min(plan.options.shared.causal ? rows * (keys - std::min(rows, keys) / 2) : rows * keys,
-               rows * KeysWithinWindow(plan, keys));
-  return attended + WeightPairs(plan, index, rows, attended) +
+  return AttendedPairsOf(plan, index) +
          kPairsPerRow * (rows + key_share * stored + static_cast<double>(taken)) +
          LinearPairs(plan, rows, stored);
+}
+
+// Returns the sum of the pairs of all sequences with work.
+template <typename Pairs>
+double SumOf(const AttendPlan& plan, Pairs pairs_of) {
+  double pairs = 0;
+  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
+    pairs += plan.HasWork(plan.sequences[i]) ? pairs_of(plan, i) : 0;
+  }
+  return pairs;
 }
 
 int64_t MemoryRows(const JobDescription& description) {
@@ -184,16 +202,12 @@ int64_t WeightRowsOf(const AttendPlan& plan, const JobDescription& description) 
 }
 
 double AttentionFlopsOf(const AttendPlan& plan, const JobDescription& description) {
-  return plan.model == nullptr ? FlopsOf(plan, description)
-                               : FlopsOf(plan, description) - FlopsWith(plan, description, 0);
+  return FlopsWith(plan, description, SumOf(plan, AttendedPairsOf)) -
+         FlopsWith(plan, description, 0);
 }
 
 double FlopsOf(const AttendPlan& plan, const JobDescription& description) {
-  double pairs = 0;
-  for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
-    pairs += plan.HasWork(plan.sequences[i]) ? PairsOf(plan, i) : 0;
-  }
-  return FlopsWith(plan, description, pairs);
+  return FlopsWith(plan, description, SumOf(plan, PairsOf));
 }
 
 }  // namespace attention

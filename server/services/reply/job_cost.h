@@ -15,7 +15,7 @@ int64_t PlannedBytes(const AttendPlan& plan);
 /// their padded widths, and each row and each key counts in addition to its pairs of row and key.
 /// REQUIRES: `description` has its sequences and tokens.
 double FlopsOf(const AttendPlan& plan, const JobDescription& description);
-/// Returns those of them that are not products with a model's weights. REQUIRES: as above.
+/// Returns those of them that rows spend on the keys that they attend to. REQUIRES: as above.
 double AttentionFlopsOf(const AttendPlan& plan, const JobDescription& description);
 /// Returns the rows that are multiplied with a model's weights. REQUIRES: as above.
 int64_t WeightRowsOf(const AttendPlan& plan, const JobDescription& description);
