@@ -91,9 +91,8 @@ SloCheck CheckSlo(const SloTarget& target, const LoadResult& result) {
   } else if (latency.count() > 0) {
     check.is_largest =
         target.of == SloTarget::Of::kPercentile && !latency.IsEnoughFor(target.percent);
-    const bool is_percentile = target.of == SloTarget::Of::kPercentile && !check.is_largest;
-    check.measured = Milliseconds(
-        static_cast<double>(is_percentile ? latency.Percentile(target.percent) : latency.max()));
+    const double percent = target.of == SloTarget::Of::kMax ? 100.0 : target.percent;
+    check.measured = Milliseconds(static_cast<double>(latency.Percentile(percent)));
   }
   check.is_met = check.measured.has_value() && *check.measured <= target.limit;
   return check;

@@ -47,12 +47,26 @@ Priority HighestOf(const Batch& batch) {
 
 namespace {
 
-// Returns whether the job should wait for the batch after `running`, in which several jobs share a
-// model's weights: it would read them again for a few rows. A higher priority does not wait.
-bool WaitsToShare(const JobDescription& job, const Batch& running, int64_t shared_rows) {
-  return SharesWeights(running) && job.key == running.jobs.front()->description().key &&
-         job.weight_rows <= shared_rows && job.request_class.priority >= HighestOf(running);
-}
+// Finds the jobs that should wait for the batch after `running`, in which several jobs share a
+// model's weights: they would read them again for a few rows. A higher priority does not wait.
+class Sharing {
+ public:
+  Sharing(const Batch& running, int64_t shared_rows)
+      : key_(SharesWeights(running) ? &running.jobs.front()->description().key : nullptr),
+        priority_(HighestOf(running)),
+        shared_rows_(shared_rows) {}
+
+  bool Awaits(const JobDescription& job) const {
+    return key_ != nullptr && job.key == *key_ && job.weight_rows <= shared_rows_ &&
+           job.request_class.priority >= priority_;
+  }
+  Priority priority() const { return priority_; }
+
+ private:
+  const BatchKey* const key_;
+  const Priority priority_;
+  const int64_t shared_rows_;
+};
 
 }  // namespace
 
@@ -163,23 +177,24 @@ Batch Batcher::Next() {
 }
 
 Batch Batcher::NextBefore(double position, bool allows_long, const Batch& running) {
+  const Sharing sharing(running, limits_.shared_rows);
   Selection selection(limits_, clock_);
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
     return standing.finish <= position &&
            (allows_long || job.description().flops <= limits_.max_flops) &&
-           !WaitsToShare(job.description(), running, limits_.shared_rows) && selection.Takes(job);
+           !sharing.Awaits(job.description()) && selection.Takes(job);
   }));
 }
 
 Batch Batcher::NextShort(int64_t max_ns, const Batch& running) {
+  const Sharing sharing(running, limits_.shared_rows);
   Selection selection(limits_, clock_);
   int64_t taken_ns = 0;
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
     const bool is_short = taken_ns + standing.added_ns <= max_ns &&
-                          job.description().request_class.priority <= HighestOf(running) &&
+                          job.description().request_class.priority <= sharing.priority() &&
                           job.description().flops <= limits_.max_flops;
-    if (!is_short || WaitsToShare(job.description(), running, limits_.shared_rows) ||
-        !selection.Takes(job)) {
+    if (!is_short || sharing.Awaits(job.description()) || !selection.Takes(job)) {
       return false;
     }
     taken_ns += standing.added_ns;
