@@ -286,7 +286,8 @@ MetricsSources ServerState::Sources() {
                        ? std::nullopt
                        : std::optional(absl::ToDoubleSeconds(certificates->Latest()->not_after -
                                                              absl::UnixEpoch()));
-          }};
+          },
+          .credential_files = [this] { return guards.CheckFiles(); }};
 }
 
 }  // namespace attention

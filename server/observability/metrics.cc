@@ -197,6 +197,19 @@ void WriteModels(const MetricsSources& sources, MetricsText& text) {
   }
 }
 
+void WriteCredentialFiles(const std::vector<std::pair<std::string, bool>>& files,
+                          MetricsText& text) {
+  if (files.empty()) {
+    return;
+  }
+  text.Family("attend_credential_files_valid", "gauge",
+              "Whether the files that a flag names can be used as they are now; if not, what was "
+              "read before stays in use, and a restart would fail.");
+  for (const auto& [flag, is_valid] : files) {
+    text.Sample({{"flag", flag}}, is_valid ? 1 : 0);
+  }
+}
+
 void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Gauge("attend_ready", "1 when health reports SERVING for the whole server.",
              sources.health.IsServing("").value_or(false) ? 1 : 0);
@@ -239,6 +252,9 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
                  "epoch.",
                  *expiry);
     }
+  }
+  if (sources.credential_files) {
+    WriteCredentialFiles(sources.credential_files(), text);
   }
   const GemmCounts kernels = CountGemmKernels();
   text.Gauge("attend_kernel_cache_entries", "Matrix product kernels in memory.",

@@ -5,6 +5,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/models/model_repository.h"
 #include "server/health.h"
@@ -39,6 +41,8 @@ struct MetricsSources {
   /// Returns the time at which the certificate for new connections expires, in seconds since the
   /// epoch; null without a certificate.
   std::function<std::optional<double>()> certificate_expiry = {};
+  /// Returns the flags that name files of credentials, each with whether its files are valid now.
+  std::function<std::vector<std::pair<std::string, bool>>()> credential_files = {};
 };
 
 /// Returns the current values in Prometheus' text format. Thread-safe.

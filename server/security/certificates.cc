@@ -141,4 +141,10 @@ std::shared_ptr<const Certificates> CertificateStore::Latest() {
   return latest_;
 }
 
+bool CertificateStore::AreFilesValid() {
+  Latest();
+  MutexLock lock(mutex_);
+  return failure_.ok();
+}
+
 }  // namespace attention

@@ -42,6 +42,8 @@ class CertificateStore {
   /// Checks the files, and reads them when they have changed. While they are invalid or do not
   /// belong together, which is logged once, the last valid ones stay in use.
   std::shared_ptr<const Certificates> Latest();
+  /// Checks the files as Latest does, and returns whether they are valid now.
+  bool AreFilesValid();
 
   bool wants_client_certificates() const { return !files_.client_ca.empty(); }
 

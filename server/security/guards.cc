@@ -30,4 +30,15 @@ absl::StatusOr<Guards> OpenGuards(const ServerOptions& options) {
   return guards;
 }
 
+std::vector<std::pair<std::string, bool>> Guards::CheckFiles() const {
+  std::vector<std::pair<std::string, bool>> files;
+  if (certificates != nullptr) {
+    files.emplace_back("--tls-certificate", certificates->AreFilesValid());
+  }
+  if (tokens != nullptr) {
+    files.emplace_back("--tokens", tokens->IsFileValid());
+  }
+  return files;
+}
+
 }  // namespace attention

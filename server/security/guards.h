@@ -4,6 +4,9 @@
 #include <grpcpp/security/server_credentials.h>
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/security/certificates.h"
@@ -19,6 +22,10 @@ struct Guards {
   std::unique_ptr<TokenStore> tokens = {};
   /// The credentials of the listeners, which they outlive.
   std::shared_ptr<grpc::ServerCredentials> credentials = {};
+
+  /// Returns the flags that name files of credentials, each with whether its files are valid now.
+  /// The key and the clients' authority count as --tls-certificate. Thread-safe.
+  std::vector<std::pair<std::string, bool>> CheckFiles() const;
 };
 
 /// Opens the guards. Returns the errors of CheckExposure, CertificateStore and TokenStore.

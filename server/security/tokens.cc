@@ -205,6 +205,12 @@ absl::StatusOr<Caller> TokenStore::Find(const std::string& token) {
   return found->second.caller;
 }
 
+bool TokenStore::IsFileValid() {
+  Latest();
+  MutexLock lock(mutex_);
+  return failure_.ok();
+}
+
 std::string MakeToken(const std::string& tenant) {
   std::array<unsigned char, 32> random = {};
   if (RAND_bytes(random.data(), random.size()) != 1) {

@@ -38,6 +38,8 @@ class TokenStore {
   /// expired. The file is checked at most once a second; while it is invalid, which is logged once,
   /// the last valid tokens stay in use.
   absl::StatusOr<Caller> Find(const std::string& token);
+  /// Returns whether the file is valid now, which is checked as for Find.
+  bool IsFileValid();
 
  private:
   explicit TokenStore(const std::string& path) : path_(path), watch_({path}) {}

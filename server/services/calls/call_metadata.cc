@@ -1,5 +1,7 @@
 #include "server/services/calls/call_metadata.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -7,10 +9,12 @@
 #include <optional>
 #include <random>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
+#include "server/log/log.h"
 #include "server/scheduling/refusal.h"
 
 namespace attention {
@@ -136,6 +140,22 @@ void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context
     context.AddTrailingMetadata("attend-estimated-wait-ms",
                                 absl::StrCat(refusal->estimated_wait_ms));
   }
+}
+
+void LogAdministration(const grpc::ServerContext& context, const Caller& caller,
+                       std::string_view rpc, const google::protobuf::Message& request) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(request, &text);
+  LogEvent event = {.text = "an administrator's call",
+                    .fields = {{"rpc", std::string(rpc)},
+                               {"request", std::string(absl::StripAsciiWhitespace(text))},
+                               {"peer", context.peer()}}};
+  if (!caller.tenant.empty()) {
+    event.fields.push_back({"tenant", caller.tenant});
+  }
+  Log(event);
 }
 
 std::string OwnerOf(const grpc::ServerContext& context, const CallMetadata& metadata) {

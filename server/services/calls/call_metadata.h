@@ -1,6 +1,7 @@
 // The metadata of a call.
 #pragma once
 
+#include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
 
 #include <cstdint>
@@ -54,6 +55,11 @@ absl::Status ReplyNotRead();
 
 /// Adds the trailers of a refusal: when to retry, and the estimated wait. Other errors have none.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
+
+/// Logs who uses the right of an administrator, and what for. The record of the call, if it is
+/// logged (--log-requests), has the outcome.
+void LogAdministration(const grpc::ServerContext& context, const Caller& caller,
+                       std::string_view rpc, const google::protobuf::Message& request);
 
 /// Returns the owner of a call's work for fair sharing: the tenant, together with the account,
 /// since its name may not be proven; without a tenant the connection.

@@ -169,6 +169,9 @@ class TypedCall final : public MessageReceiver,
                  "expected a ", Request::descriptor()->full_name(), ", found the end of the call"));
     message_.Clear();
     if (status.ok()) {
+      if (method_.right == Right::kAdmin) {
+        LogAdministration(context_, caller_, method_.name, *request_);
+      }
       method_.begin(this->shared_from_this());
     } else {
       Finish(status);

@@ -105,6 +105,7 @@ HEALTHY = {
     of("attend_session_cache_limit_bytes"): steady(2**30),
     of("attend_connections_refused_total"): steady(0),
     of("attend_certificate_expiry_timestamp_seconds"): steady(60 * DAY),
+    of("attend_credential_files_valid", flag="--tokens"): steady(1),
 }
 NOTHING = steady(None)
 
@@ -262,6 +263,13 @@ RESOURCES = [
          {15: [], 22: ["AttendFilesNearLimit"]}),
     Case("AttendFilesNearLimit", "half of them",
          {of("process_open_fds"): steady(520), of("process_max_fds"): steady(1024)}, {30: []}),
+    Case("AttendCredentialFilesInvalid", "a broken file of tokens",
+         {of("attend_credential_files_valid", flag="--tokens"): then(steady(1), steady(0))},
+         {12: [], 16: ["AttendCredentialFilesInvalid"], 30: ["AttendCredentialFilesInvalid"]}),
+    Case("AttendCredentialFilesInvalid", "a file that is written in two steps",
+         {of("attend_credential_files_valid", flag="--tokens"): repeated(1, 1, 0, 1, 1, 1, 1, 1)}, {30: []}),
+    Case("AttendCredentialFilesInvalid", "no credentials",
+         {of("attend_credential_files_valid", flag="--tokens"): NOTHING}, {30: []}),
     Case("AttendCertificateExpiring", "ten days are left",
          {of("attend_certificate_expiry_timestamp_seconds"): steady(10 * DAY)}, {50: [], 65: ["AttendCertificateExpiring"]}),
     Case("AttendCertificateExpiring", "renewed in time",

@@ -12,9 +12,11 @@ namespace attention {
 namespace {
 
 using grpc::StatusCode;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(ModelAdminTest, LoadsUnloadsAndReloadsByRequest) {
   const FakeModelFolder folder;
@@ -44,6 +46,22 @@ TEST(ModelAdminTest, LoadsUnloadsAndReloadsByRequest) {
   EXPECT_THAT(Lines(client.Load("a", 1)), ElementsAre("a:1 READY+", "a:2 UNLOADED"));
   EXPECT_THAT(Lines(client.Load("a")), ElementsAre("a:1 UNLOADED", "a:2 READY+"));
   EXPECT_TRUE(client.attend().Attend(RequestFor("a"), &response).ok());
+}
+
+TEST(ModelAdminTest, TheLogNamesWhoChangesWhat) {
+  const FakeModelFolder folder;
+  folder.Put("a/1", "1");
+  const InProcessServer server(OptionsFor(folder.path()));
+  AdminClient client(server);
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(client.Unload("a", 1), IsOk());
+  EXPECT_THAT(client.Load("none"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("")));
+  EXPECT_THAT(client.List(), IsOk());
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, ContainsRegex("INFO an administrator's call rpc=UnloadModel "
+                                 "request=\"?model: .*a.* version: 1.* peer=ipv4:127.0.0.1:"));
+  EXPECT_THAT(log, HasSubstr("rpc=LoadModel")) << "it was tried";
+  EXPECT_THAT(log, Not(HasSubstr("ListModelStates"))) << "it changes nothing";
 }
 
 TEST(ModelAdminTest, RefusesInWordsThatHelp) {

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "gmock/gmock.h"
+#include "server/security/guards.h"
 #include "tests/server/security/secure_server.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
@@ -10,7 +11,10 @@ namespace attention {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::StartsWith;
 
 constexpr absl::StatusCode kUnavailable = absl::StatusCode::kUnavailable;
@@ -88,6 +92,19 @@ TEST_F(TlsTest, TellsWhenTheCertificateExpires) {
   Install("expired_server", "expired_server");
   EXPECT_EQ(server.server().CertificateExpiry(), absl::FromUnixSeconds(1609459200)) << "2021";
   EXPECT_EQ(InProcessServer().server().CertificateExpiry(), absl::InfiniteFuture());
+}
+
+TEST_F(TlsTest, TellsWhetherTheFilesCanBeUsed) {
+  Install("server", "server");
+  const absl::StatusOr<Guards> guards = OpenGuards(Options());
+  ASSERT_THAT(guards, IsOk());
+  EXPECT_THAT(guards->CheckFiles(), ElementsAre(Pair("--tls-certificate", true)));
+  Install("renewed_server", "server");
+  EXPECT_THAT(guards->CheckFiles(), ElementsAre(Pair("--tls-certificate", false)));
+  EXPECT_THAT(guards->CheckFiles(), ElementsAre(Pair("--tls-certificate", false))) << "still so";
+  Install("other_server", "other_server");
+  EXPECT_THAT(guards->CheckFiles(), ElementsAre(Pair("--tls-certificate", true)));
+  EXPECT_THAT(OpenGuards(ServerOptions())->CheckFiles(), IsEmpty());
 }
 
 TEST_F(TlsTest, ClientsRefuseAnExpiredCertificate) {

@@ -84,6 +84,7 @@ TEST_F(TokensTest, TheFileIsReadAgainWhenItChanges) {
   const auto store = TokenStore::Open(Write(Entry(kOne)));
   ASSERT_THAT(store, IsOk());
   EXPECT_THAT((*store)->Find("one"), IsOk());
+  EXPECT_TRUE((*store)->IsFileValid());
   Write("broken");
   const absl::Time end = absl::Now() + absl::Minutes(5);
   ::testing::internal::CaptureStderr();
@@ -94,10 +95,12 @@ TEST_F(TokensTest, TheFileIsReadAgainWhenItChanges) {
   EXPECT_THAT((*store)->Find("one"), IsOk());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("the tokens that were read before stay in use"));
+  EXPECT_FALSE((*store)->IsFileValid());
   Write(Entry(kTwo));
   while (!(*store)->Find("two").ok() && absl::Now() < end) {
   }
   EXPECT_THAT((*store)->Find("two"), IsOk());
+  EXPECT_TRUE((*store)->IsFileValid());
   EXPECT_THAT((*store)->Find("one").status().code(), absl::StatusCode::kUnauthenticated);
 }
 
