@@ -51,10 +51,13 @@ void Count(Time due, Time now, bool is_sent, const MeasuredWindow& window, PaceT
 
 }  // namespace
 
-absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path) {
+absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path, absl::Duration warmup,
+                                              int64_t max_requests) {
   ArrivalTrace trace{.path = path};
-  std::vector<int64_t> lengths;  // of all requests, or of none
+  std::vector<int64_t> lengths;  // of all requests that are kept, or of none
   std::map<int64_t, double> counts;
+  std::optional<bool> have_lengths;
+  int64_t num_measured = 0;
   double last_ms = 0.0;
   const auto take = [&](const std::vector<std::string>& words) -> absl::Status {
     double at_ms = 0.0;
@@ -63,23 +66,37 @@ absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path) {
                                                      last_ms, " on, found \"", words[0], "\""));
     }
     const bool has_length = words.size() == 2;
-    const bool is_first = trace.times.empty();
-    if (words.size() > 2 || (!is_first && has_length == lengths.empty())) {
+    if (words.size() > 2 || has_length != have_lengths.value_or(has_length)) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected a time and, on all lines or on none, a length, found ",
                        words.size(), words.size() == 1 ? " word" : " words"));
     }
+    have_lengths = has_length;
+    int64_t length = 0;
     if (has_length) {
-      ASSIGN_OR_RETURN(lengths.emplace_back(), ParseLength(words[1]));
-      ++counts[lengths.back()];
+      ASSIGN_OR_RETURN(length, ParseLength(words[1]));
     }
-    trace.times.emplace_back(std::llround(at_ms * 1e6));
     last_ms = at_ms;
+    if (max_requests > 0 && num_measured == max_requests) {
+      return absl::OkStatus();
+    }
+    num_measured += absl::Milliseconds(at_ms) >= warmup ? 1 : 0;
+    trace.times.emplace_back(std::llround(at_ms * 1e6));
+    if (has_length) {
+      lengths.push_back(length);
+      ++counts[length];
+    }
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(ReadLines(path, take));
   if (trace.times.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": expected times, found none"));
+  }
+  if (num_measured == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected requests after the warm-up of ",
+                     absl::FormatDuration(warmup), " (--warmup), found the last one after ",
+                     absl::FormatDuration(absl::Milliseconds(last_ms))));
   }
   trace.lengths = MixOf(counts.empty() ? "" : absl::StrCat("schedule:", path), counts);
   const std::vector<int64_t>& different = trace.lengths.lengths;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/load/histogram.h"
 #include "client/load/length_mix.h"
 #include "client/load/measured_window.h"
@@ -33,9 +34,12 @@ struct ArrivalTrace {
 
 /// Reads a file with a line for each request: milliseconds since the start, not before those of the
 /// line above, and on all lines or none a length in tokens, after a comma or spaces. Empty lines,
-/// and text after a #, are ignored. INVALID_ARGUMENT names the line by number; NOT_FOUND names a
-/// file that cannot be read.
-absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path);
+/// and text after a #, are ignored. Of requests that come after `warmup` only the first
+/// `max_requests` are kept; 0: all. INVALID_ARGUMENT names the line by number, or says that no
+/// request comes after the warm-up; NOT_FOUND names a file that cannot be read.
+absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path,
+                                              absl::Duration warmup = absl::ZeroDuration(),
+                                              int64_t max_requests = 0);
 
 enum class Arrivals {
   kConstant,  // at even distances

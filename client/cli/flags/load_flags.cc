@@ -192,7 +192,8 @@ absl::StatusOr<ArrivalOptions> ArrivalsOf(const LoadFlags& flags, uint64_t seed)
                          .length_s = absl::ToDoubleSeconds(DurationOf(flags))};
   }
   if (!flags.schedule.empty()) {
-    ASSIGN_OR_RETURN(ArrivalTrace trace, ReadArrivalTrace(flags.schedule));
+    ASSIGN_OR_RETURN(ArrivalTrace trace,
+                     ReadArrivalTrace(flags.schedule, WarmupOf(flags), flags.requests));
     const double seconds = std::chrono::duration<double>(trace.times.back()).count();
     arrivals.rate_per_s = Share(static_cast<double>(trace.times.size()), seconds);
     arrivals.trace = std::make_shared<const ArrivalTrace>(std::move(trace));

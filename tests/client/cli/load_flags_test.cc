@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "client/load/window_plan.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
@@ -130,6 +131,15 @@ TEST_F(LoadFlagsTest, AScheduleIsSentToItsEnd) {
   EXPECT_EQ(options.warmup, absl::ZeroDuration());
   EXPECT_EQ(options.open_loop->arrivals.trace->times.size(), 4u);
   EXPECT_EQ(options.open_loop->arrivals.rate_per_s, 2.0);
+}
+
+TEST_F(LoadFlagsTest, OfAScheduleSoManyRequestsAreSent) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/schedule";
+  std::ofstream(path) << "0\n500\n1000\n1000\n1000\n";
+  const LoadOptions options = Plan({"--schedule", path, "-n", "2", "--warmup", "200ms"}).options;
+  EXPECT_EQ(options.open_loop->arrivals.trace->times.size(), 3u) << "one of them warms up";
+  EXPECT_TRUE(PlanOpenWindow(options, {}).awaits_answers);
 }
 
 TEST_F(LoadFlagsTest, SaysWhatIsWrong) {

@@ -16,9 +16,11 @@ using ::testing::IsEmpty;
 
 class ArrivalTraceTest : public ::testing::Test {
  protected:
-  absl::StatusOr<ArrivalTrace> Read(const std::string& text) {
+  absl::StatusOr<ArrivalTrace> Read(const std::string& text,
+                                    absl::Duration warmup = absl::ZeroDuration(),
+                                    int64_t max_requests = 0) {
     std::ofstream(path_) << text;
-    return ReadArrivalTrace(path_);
+    return ReadArrivalTrace(path_, warmup, max_requests);
   }
 
   const TempFolder folder_;
@@ -41,6 +43,25 @@ TEST_F(ArrivalTraceTest, LengthsAreKindsInAscendingOrder) {
   EXPECT_THAT(trace->lengths.lengths, ElementsAre(8, 64, 512));
   EXPECT_THAT(trace->lengths.weights, ElementsAre(1, 1, 2));
   EXPECT_EQ(trace->lengths.text, "schedule:" + path_);
+}
+
+TEST_F(ArrivalTraceTest, KeepsTheWarmupAndTheFirstRequestsAfterIt) {
+  const auto trace =
+      Read("0 1\n5 2\n10 3\n10 3\n10 4\n20 5\n", absl::Milliseconds(10), /*max_requests=*/2);
+  ASSERT_THAT(trace, IsOk());
+  EXPECT_THAT(trace->times,
+              ElementsAre(milliseconds(0), milliseconds(5), milliseconds(10), milliseconds(10)));
+  EXPECT_THAT(trace->lengths.lengths, ElementsAre(1, 2, 3)) << "of requests that are kept";
+  EXPECT_THAT(Read("0\nsoon\n", absl::ZeroDuration(), 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("line 2")))
+      << "all lines are checked";
+}
+
+TEST_F(ArrivalTraceTest, RefusesAWarmupThatLeavesNothing) {
+  EXPECT_THAT(Read("0\n1500\n", absl::Seconds(2)),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("expected requests after the warm-up of 2s (--warmup), found the "
+                                 "last one after 1.5s")));
 }
 
 TEST_F(ArrivalTraceTest, NamesTheLineThatIsWrong) {
