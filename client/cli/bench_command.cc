@@ -55,7 +55,8 @@ absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
 
 /// Whether all went well.
 absl::StatusOr<bool> Bench(const BenchFlags& flags) {
-  const BenchOutputs outputs{.json = flags.json, .csv = flags.csv, .html = flags.html};
+  const BenchOutputs outputs{
+      .json = flags.json, .csv = flags.csv, .html = flags.html, .records = flags.records};
   RETURN_IF_ERROR(CheckOutputs(outputs));
   ASSIGN_OR_RETURN(BenchReport report, Measure(flags));
   report.command = CommandLine();

@@ -75,7 +75,7 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
 
   void TakeEnd(DecodeLane& lane, Clock::time_point now) {
     if (!lane.failure().ok()) {
-      recorder_.CountFailure(lane.failure(), lane.action_started(), now);
+      recorder_.CountFailure(lane.failure(), lane.action_started(), lane.action_started(), now);
       Advance(now);
     }
     if (IsOver(now)) {

@@ -37,6 +37,8 @@ struct LoadOptions {
   absl::Duration patience = absl::Seconds(5);
   /// The number of answers to keep, spread evenly over the window's first `duration`.
   int num_samples = 0;
+  /// Whether the result has a record of each call.
+  bool keeps_records = false;
   /// The seed of what is random: which request comes next, and when (poisson).
   uint64_t seed = 0;
   std::optional<OpenLoopOptions> open_loop = std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "client/load/call_record.h"
 #include "client/load/histogram.h"
 #include "client/load/pacer.h"
 #include "client/load/protocol.h"
@@ -102,6 +103,9 @@ struct LoadResult {
   std::optional<PaceTally> pace;  // open loop only
   TimeSeries series;
   std::vector<LoadSample> samples;
+  /// All calls that ended, warm-up included, in the order in which they ended; empty unless
+  /// LoadOptions::keeps_records. Requests that were not sent have none.
+  std::vector<CallRecord> records;
 };
 
 /// Returns the number of failures in the whole run.

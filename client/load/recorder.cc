@@ -60,18 +60,20 @@ void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
   const absl::StatusOr<v1::Summary> summary =
       lane.status().ok() ? load.protocol->ReadSummary(lane.answer()) : ToAbslStatus(lane.status());
   if (!summary.ok()) {
-    CountFailure(summary.status(), lane.due(), now);
+    CountFailure(summary.status(), lane.due(), lane.started(), now);
     return;
   }
   const EncodedRequest& request = load.kinds[lane.call().kind];
-  const Answered answered{.due = lane.due(),
-                          .started = lane.started(),
-                          .ended = now,
-                          .tokens = request.tokens,
-                          .request_bytes = static_cast<int64_t>(request.bytes.Length()),
-                          .answered_bytes = lane.answered_bytes(),
-                          .summary = *summary,
-                          .is_stream = load.protocol->is_streaming()};
+  const Answered answered{
+      .due = lane.due(),
+      .started = lane.started(),
+      .ended = now,
+      .tokens = request.tokens,
+      .request_bytes = static_cast<int64_t>(request.bytes.Length()),
+      .answered_bytes = lane.answered_bytes(),
+      .summary = *summary,
+      .is_stream = load.protocol->is_streaming(),
+      .first_message = load.protocol->is_streaming() ? lane.first_message() : std::nullopt};
   if (answered.is_stream && IsMeasured(lane.due(), now)) {
     CountMessages(lane);
   }
@@ -89,6 +91,22 @@ void Recorder::CountAnswer(const Answered& answered) {
   answered_at_ = answered.ended;
   num_measured_ += is_measured ? 1 : 0;
   unreported_ns_.Record(latency_ns);
+  const v1::Summary& summary = answered.summary;
+  AddRecord({.is_measured = is_measured,
+             .lag_ns = NanosecondsBetween(answered.due, answered.started),
+             .latency_ns = latency_ns,
+             .first_block_ns = answered.first_message.has_value()
+                                   ? NanosecondsBetween(answered.due, *answered.first_message)
+                                   : 0,
+             .tokens = answered.tokens,
+             .request_bytes = answered.request_bytes,
+             .answered_bytes = answered.answered_bytes,
+             .receive_ns = summary.receive_ns(),
+             .queue_ns = summary.queue_ns(),
+             .compute_ns = summary.compute_ns(),
+             .batch_id = summary.batch_id(),
+             .batch_requests = summary.batch_requests()},
+            answered.due);
   if (IsWithin(is_measured, answered.ended)) {
     ++result_.answers;
     result_.tokens += answered.tokens;
@@ -110,8 +128,15 @@ void Recorder::CountAnswer(const Answered& answered) {
   if (answered.is_stream) {
     result_.token_ns.Record(service_ns / std::max<int64_t>(1, answered.tokens));
   }
-  if (answered.summary.batch_requests() > 0) {
-    CountPhases(answered.summary, service_ns, result_);
+  if (summary.batch_requests() > 0) {
+    CountPhases(summary, service_ns, result_);
+  }
+}
+
+void Recorder::AddRecord(const CallRecord& record, Time due) {
+  if (options_.keeps_records) {
+    result_.records.push_back(record);
+    recorded_due_.push_back(due);
   }
 }
 
@@ -125,6 +150,11 @@ void Recorder::CountMessages(const Lane& lane) {
 void Recorder::CountPrefill(int64_t tokens, Time started, Time now) {
   failures_in_a_row_ = 0;
   answered_at_ = now;
+  AddRecord({.is_prompt = true,
+             .is_measured = window_.Contains(now),
+             .latency_ns = NanosecondsBetween(started, now),
+             .tokens = tokens},
+            started);
   if (window_.Contains(now)) {
     ++result_.prefills;
     result_.prefill_tokens += tokens;
@@ -132,8 +162,13 @@ void Recorder::CountPrefill(int64_t tokens, Time started, Time now) {
   }
 }
 
-void Recorder::CountFailure(const absl::Status& status, Time due, Time now) {
+void Recorder::CountFailure(const absl::Status& status, Time due, Time started, Time now) {
   const bool is_measured = IsMeasured(due, now);
+  AddRecord({.code = status.code(),
+             .is_measured = is_measured,
+             .lag_ns = NanosecondsBetween(due, started),
+             .latency_ns = NanosecondsBetween(due, now)},
+            due);
   num_measured_ += is_measured ? 1 : 0;
   ++num_failed_;
   ++failures_in_a_row_;
@@ -210,6 +245,9 @@ LoadResult Recorder::Finish() {
   result_.client_wait_share = cpu_.waited_share();
   result_.window = absl::FromChrono(std::max(window_.end(), last_awaited_) - window_.start());
   result_.started = absl::Now() - absl::FromChrono(Clock::now() - window_.start());
+  for (size_t i = 0; i < recorded_due_.size(); ++i) {
+    result_.records[i].due_ns = NanosecondsBetween(window_.start(), recorded_due_[i]);
+  }
   return std::move(result_);
 }
 

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "client/load/cpu_meter.h"
@@ -29,6 +31,8 @@ struct Answered {
   v1::Summary summary = {};  // empty if the protocol has none
   /// Whether the time per token is recorded.
   bool is_stream = false;
+  /// When the first message of a stream of messages came.
+  std::optional<Time> first_message = std::nullopt;
 };
 
 /// Counts the calls of a load. Only for the thread that takes the answers.
@@ -47,7 +51,8 @@ class Recorder {
   void CountAnswer(const Answered& answered);
   /// Counts the answer to the prompt of a session that began at `started`.
   void CountPrefill(int64_t tokens, Clock::time_point started, Clock::time_point now);
-  void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point now);
+  void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point started,
+                    Clock::time_point now);
   void Keep(LoadSample sample) { result_.samples.push_back(std::move(sample)); }
 
   /// Returns the number of ended calls that count.
@@ -65,6 +70,8 @@ class Recorder {
 
  private:
   void CountMessages(const Lane& lane);
+  /// Adds a record to those of the result, if it has them. `due_ns` is set by Finish.
+  void AddRecord(const CallRecord& record, Clock::time_point due);
   bool IsMeasured(Clock::time_point due, Clock::time_point now) const;
   /// Returns whether a call that ended then ended within the window, which it lengthens if that
   /// awaits answers.
@@ -77,6 +84,8 @@ class Recorder {
   const LoadControl& control_;
   MeasuredWindow& window_;
   LoadResult result_;
+  /// When the calls of result_.records were due: the window may still move.
+  std::vector<Clock::time_point> recorded_due_;
   CpuMeter cpu_;
   int64_t num_measured_ = 0;
   int64_t num_failed_ = 0;

@@ -24,4 +24,7 @@ nlohmann::json ToJson(const BenchReport& report);
 /// names and units (microseconds).
 std::string ToCsv(const BenchReport& report);
 
+/// Returns a header and a line for each record of each level, as README.md of this folder says.
+std::string RecordsCsv(const BenchReport& report);
+
 }  // namespace attention

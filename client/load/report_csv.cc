@@ -11,6 +11,9 @@
 namespace attention {
 namespace {
 
+/// The columns of a line, and its values.
+using Cells = std::vector<std::pair<const char*, std::string>>;
+
 std::string Microseconds(double nanoseconds) { return absl::StrFormat("%.0f", nanoseconds / 1e3); }
 
 std::string PercentileText(const Histogram& nanoseconds, double percent) {
@@ -24,7 +27,7 @@ std::string MeanText(const Histogram& nanoseconds) {
 }
 
 /// The columns, and what stands in them on the line of `level`.
-std::vector<std::pair<const char*, std::string>> CellsOf(const BenchLevel& level) {
+Cells CellsOf(const BenchLevel& level) {
   const LoadResult& result = level.result;
   const LoadRates rates = RatesOf(result);
   const bool is_open = level.options.open_loop.has_value();
@@ -62,18 +65,71 @@ std::vector<std::pair<const char*, std::string>> CellsOf(const BenchLevel& level
   };
 }
 
+/// Milliseconds, to the nanosecond.
+std::string MillisecondsText(int64_t nanoseconds) {
+  return absl::StrFormat("%.6f", Milliseconds(static_cast<double>(nanoseconds)));
+}
+
+/// The columns of a record; those that only answers have are empty for a failure.
+Cells CellsOf(const CallRecord& record, bool is_session, double level) {
+  const bool is_answer = record.code == absl::StatusCode::kOk;
+  const bool has_account = record.batch_requests > 0;
+  const auto number = [](bool is_known, auto value) {
+    return is_known ? absl::StrCat(value) : std::string();
+  };
+  const auto time = [](bool is_known, int64_t ns) {
+    return is_known ? MillisecondsText(ns) : std::string();
+  };
+  return {{"level", absl::StrFormat("%.6g", level)},
+          {"call", !is_session        ? "request"
+                   : record.is_prompt ? "prompt"
+                                      : "step"},
+          {"code", absl::StatusCodeToString(record.code)},
+          {"measured", record.is_measured ? "1" : "0"},
+          {"due_ms", MillisecondsText(record.due_ns)},
+          {"sent_late_ms", MillisecondsText(record.lag_ns)},
+          {"latency_ms", MillisecondsText(record.latency_ns)},
+          {"first_block_ms", time(record.first_block_ns > 0, record.first_block_ns)},
+          {"tokens", number(is_answer, record.tokens)},
+          {"request_bytes", number(is_answer && !record.is_prompt, record.request_bytes)},
+          {"answer_bytes", number(is_answer && !record.is_prompt, record.answered_bytes)},
+          {"receive_ms", time(has_account, record.receive_ns)},
+          {"queue_ms", time(has_account, record.queue_ns)},
+          {"compute_ms", time(has_account, record.compute_ns)},
+          {"batch", number(has_account, record.batch_id)},
+          {"batch_requests", number(has_account, record.batch_requests)}};
+}
+
+std::string NamesLine(const Cells& cells) {
+  return absl::StrJoin(cells, ",",
+                       [](std::string* out, const auto& cell) { out->append(cell.first); }) +
+         "\n";
+}
+
+std::string ValuesLine(const Cells& cells) {
+  return absl::StrJoin(cells, ",",
+                       [](std::string* out, const auto& cell) { out->append(cell.second); }) +
+         "\n";
+}
+
 }  // namespace
+
+std::string RecordsCsv(const BenchReport& report) {
+  const bool is_session = report.subject.decode.has_value();
+  std::string text = NamesLine(CellsOf(CallRecord(), is_session, 0.0));
+  for (const BenchLevel& level : report.levels) {
+    for (const CallRecord& record : level.result.records) {
+      text += ValuesLine(CellsOf(record, is_session, LevelValue(level.options)));
+    }
+  }
+  return text;
+}
 
 std::string ToCsv(const BenchReport& report) {
   std::string text;
   for (const BenchLevel& level : report.levels) {
-    std::vector<std::string> columns, values;
-    for (const auto& [column, value] : CellsOf(level)) {
-      columns.push_back(column);
-      values.push_back(value);
-    }
-    absl::StrAppend(&text, text.empty() ? absl::StrJoin(columns, ",") + "\n" : "",
-                    absl::StrJoin(values, ","), "\n");
+    const Cells cells = CellsOf(level);
+    absl::StrAppend(&text, text.empty() ? NamesLine(cells) : "", ValuesLine(cells));
   }
   return text;
 }

@@ -1,4 +1,5 @@
 // `attend bench --html` and `attend report`.
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -52,6 +53,18 @@ TEST_F(ReportCommandTest, NamesTheFileThatIsNoResult) {
   EXPECT_EQ(ContentOf(PathOf("other.html")), "");
 }
 
+TEST_F(ReportCommandTest, RecordsOfAllCallsAreWritten) {
+  const std::string path = PathOf("records.csv");
+  const Outcome outcome =
+      Attend({"bench", "--shape=1x4x512", "-c", "2", "-n", "50", "--records", path});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string text = ContentOf(path);
+  EXPECT_THAT(text, HasSubstr("level,call,code,measured,due_ms"));
+  // A call that was in flight when the window ended may have ended, too.
+  EXPECT_GE(std::count(text.begin(), text.end(), '\n'), 51);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 52);
+}
+
 TEST_F(ReportCommandTest, SaysWhereItCannotWrite) {
   const std::string json = PathOf("once.json");
   ASSERT_EQ(Attend({"bench", "--shape=1x4x512", "-n", "5", "--json", json}).exit_code, 0);
@@ -63,7 +76,8 @@ TEST_F(ReportCommandTest, SaysWhereItCannotWrite) {
 TEST_F(ReportCommandTest, OnlyOneOutputGoesToStdout) {
   const Outcome outcome = Attend({"bench", "--json=-", "--html=-"});
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("only one of --json, --csv and --html goes to stdout"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("only one of --json, --csv, --html and --records goes to stdout"));
 }
 
 }  // namespace

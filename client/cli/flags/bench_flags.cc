@@ -88,6 +88,9 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
               "Write a line of CSV for each level; - is standard output");
   group.Value("--html", flags.html, "FILE",
               "Write a page of charts, one file; - is standard output");
+  group.Value("--records", flags.records, "FILE",
+              "Write a line of CSV for each call: when it was due, how it ended, its times and its "
+              "batch; - is standard output. They are in memory until the end, 150 bytes each");
   group.Pairs(
       "--tag",
       [&flags](const std::string& key, const std::string& value) {
@@ -137,8 +140,8 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
 absl::Status CheckBenchFlags(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckRules(
       {{flags.stream && flags.protocol == "oip", "--stream goes with --protocol native"},
-       {(flags.json == "-") + (flags.csv == "-") + (flags.html == "-") > 1,
-        "only one of --json, --csv and --html goes to stdout"},
+       {(flags.json == "-") + (flags.csv == "-") + (flags.html == "-") + (flags.records == "-") > 1,
+        "only one of --json, --csv, --html and --records goes to stdout"},
        {flags.decode && flags.load.is_open(), "--decode --search goes with --concurrency"},
        {(flags.mix.has_value() || !flags.request.lengths.empty()) && !flags.load.schedule.empty(),
         "--lengths goes without --schedule, whose lines have lengths"}}));
@@ -157,6 +160,7 @@ absl::StatusOr<BenchPlan> PlanOf(const BenchFlags& flags) {
   plan.options.connection = flags.server.connection;
   plan.options.timeout = flags.server.timeout;
   plan.options.num_samples = flags.verify_sample;
+  plan.options.keeps_records = !flags.records.empty();
   return plan;
 }
 

@@ -35,6 +35,7 @@ struct BenchFlags {
   std::map<std::string, std::string> tags;
   std::string json;
   std::string csv;
+  std::string records;
   std::string html;
 };
 

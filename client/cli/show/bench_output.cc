@@ -58,7 +58,7 @@ std::string ShellQuoted(const std::string& word) {
 }
 
 absl::Status CheckOutputs(const BenchOutputs& outputs) {
-  for (const std::string& path : {outputs.json, outputs.csv, outputs.html}) {
+  for (const std::string& path : {outputs.json, outputs.csv, outputs.html, outputs.records}) {
     if (!path.empty() && path != "-") {
       RETURN_IF_ERROR(CheckWritable(path));
     }
@@ -74,7 +74,10 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
                                                : ReportPage({{.name = "result", .result = json}});
   absl::Status status = page.status();
   const std::pair<const std::string&, std::string> texts[] = {
-      {outputs.json, json_text}, {outputs.csv, ToCsv(report)}, {outputs.html, page.value_or("")}};
+      {outputs.json, json_text},
+      {outputs.csv, ToCsv(report)},
+      {outputs.html, page.value_or("")},
+      {outputs.records, outputs.records.empty() ? "" : RecordsCsv(report)}};
   // Files come first: writing to a closed pipe ends the program.
   for (const bool is_stdout : {false, true}) {
     for (const auto& [path, text] : texts) {
@@ -83,7 +86,8 @@ absl::Status WriteReport(const BenchReport& report, const BenchOutputs& outputs)
       }
     }
   }
-  const bool is_stdout_taken = outputs.json == "-" || outputs.csv == "-" || outputs.html == "-";
+  const bool is_stdout_taken =
+      std::ranges::any_of(texts, [](const auto& text) { return text.first == "-"; });
   const std::string text = ShownText(ToText(report));
   const absl::Status shown = is_stdout_taken ? status : WriteOutput("-", text);
   if (!shown.ok()) {

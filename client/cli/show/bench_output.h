@@ -16,6 +16,7 @@ struct BenchOutputs {
   std::string json;
   std::string csv;
   std::string html;
+  std::string records;
 };
 
 /// Returns an error, which names the file, if one cannot be written now.

@@ -73,6 +73,20 @@ TEST_F(DecodeLoadTest, SessionsFollowEachOtherAndStepsAreCounted) {
   EXPECT_FALSE(result.gave_up);
 }
 
+TEST_F(DecodeLoadTest, PromptsAndStepsHaveRecords) {
+  LoadOptions options = Options();
+  options.keeps_records = true;
+  const LoadResult result = Run("fake", options);
+  int64_t prompts = 0, steps = 0;
+  for (const CallRecord& record : result.records) {
+    (record.is_prompt ? prompts : steps) += record.is_measured ? 1 : 0;
+    EXPECT_EQ(record.tokens, record.is_prompt ? 5 : 2);
+    EXPECT_EQ(record.compute_ns, record.is_prompt ? 0 : 5);
+  }
+  EXPECT_EQ(prompts, result.prefills);
+  EXPECT_EQ(steps, result.latency_ns.count());
+}
+
 TEST_F(DecodeLoadTest, SamplesAreKeptWhole) {
   LoadOptions options = Options();
   options.num_samples = 5;

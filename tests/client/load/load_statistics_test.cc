@@ -45,7 +45,7 @@ TEST(RecorderTest, ALoadIsHopelessWhenNothingButFailuresComeForLong) {
   Recorder recorder(options, control, window);
   const auto fail = [&](int times, std::chrono::seconds at) {
     for (int i = 0; i < times; ++i) {
-      recorder.CountFailure(absl::UnavailableError("gone"), start, start + at);
+      recorder.CountFailure(absl::UnavailableError("gone"), start, start, start + at);
     }
   };
   fail(1000, std::chrono::seconds(1));  // a server that restarts, or that refuses what is too much
@@ -203,10 +203,12 @@ TEST(SloTest, FailuresCountThatBeganInTheWindowAndEndedAfterIt) {
   MeasuredWindow window(start, start + second);
   Recorder recorder(options, control, window);
   const absl::Status late = absl::DeadlineExceededError("hung");
-  recorder.CountFailure(late, start + second / 2, start + 30 * second);
-  recorder.CountFailure(late, start - second, start + second / 2);
-  recorder.CountFailure(late, start - 2 * second, start - second);   // in the warm-up
-  recorder.CountFailure(late, start + second, start + 30 * second);  // behind the window
+  recorder.CountFailure(late, start + second / 2, start + second / 2, start + 30 * second);
+  recorder.CountFailure(late, start - second, start - second, start + second / 2);
+  recorder.CountFailure(late, start - 2 * second, start - 2 * second,
+                        start - second);  // in the warm-up
+  recorder.CountFailure(late, start + second, start + second,
+                        start + 30 * second);  // behind the window
   LoadResult result = recorder.Finish();
   EXPECT_EQ(result.failures["DEADLINE_EXCEEDED"].count, 4);
   EXPECT_EQ(result.failures["DEADLINE_EXCEEDED"].in_window, 2);

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -72,6 +73,41 @@ TEST_F(OpenLoopTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
     EXPECT_LE(sent, 40);
     EXPECT_EQ(latencies, 40);
   }
+}
+
+TEST_F(OpenLoopTest, EachCallHasARecord) {
+  LoadOptions options = OpenOptions();
+  EXPECT_TRUE(Send(/*is_streaming=*/false, options).records.empty()) << "nobody asked";
+  options.keeps_records = true;
+  for (const bool is_streaming : {false, true}) {
+    const LoadResult result = Send(is_streaming, options);
+    ASSERT_EQ(result.records.size(), 45u) << "warm-up included";
+    int64_t num_measured = 0;
+    int64_t longest_ns = 0;
+    for (const CallRecord& record : result.records) {
+      EXPECT_EQ(record.code, absl::StatusCode::kOk);
+      EXPECT_EQ(record.is_measured, record.due_ns >= 0);
+      EXPECT_EQ(record.due_ns % 10'000'000, 0) << "100 a second";
+      EXPECT_GE(record.lag_ns, 0);
+      EXPECT_GT(record.latency_ns, record.lag_ns + record.compute_ns);
+      EXPECT_EQ(record.first_block_ns > 0, is_streaming);
+      EXPECT_GT(record.batch_id, 0u);
+      num_measured += record.is_measured ? 1 : 0;
+      longest_ns = std::max(longest_ns, record.is_measured ? record.latency_ns : 0);
+    }
+    EXPECT_EQ(num_measured, result.latency_ns.count());
+    EXPECT_EQ(longest_ns, result.latency_ns.max());
+  }
+}
+
+TEST_F(OpenLoopTest, AFailureHasARecordToo) {
+  request_.model = "absent";
+  LoadOptions options = OpenOptions();
+  options.keeps_records = true;
+  const LoadResult result = Send(/*is_streaming=*/false, options);
+  ASSERT_EQ(result.records.size(), 45u);
+  EXPECT_EQ(result.records.front().code, absl::StatusCode::kNotFound);
+  EXPECT_GT(result.records.front().latency_ns, 0);
 }
 
 TEST_F(OpenLoopTest, AnOpenLoopGoesOnWhenRequestsAreRefused) {

@@ -252,5 +252,37 @@ TEST(ReportTest, CsvHasALineForEachLevelInMicroseconds) {
   EXPECT_EQ(cells.back(), "0");
 }
 
+TEST(ReportTest, RecordsHaveALineForEachCall) {
+  BenchReport report = RangeReport();
+  EXPECT_EQ(RecordsCsv(report),
+            "level,call,code,measured,due_ms,sent_late_ms,latency_ms,first_block_ms,tokens,"
+            "request_bytes,answer_bytes,receive_ms,queue_ms,compute_ms,batch,batch_requests\n");
+  report.levels[0].result.records = {{.code = absl::StatusCode::kUnavailable,
+                                      .due_ns = -1'500'000,
+                                      .lag_ns = 1000,
+                                      .latency_ns = 2'000'000}};
+  report.levels[1].result.records = {{.is_measured = true,
+                                      .due_ns = 1,
+                                      .latency_ns = 3'000'000,
+                                      .tokens = 16,
+                                      .request_bytes = 100,
+                                      .answered_bytes = 200,
+                                      .receive_ns = 10'000,
+                                      .queue_ns = 20'000,
+                                      .compute_ns = 30'000,
+                                      .batch_id = 77,
+                                      .batch_requests = 2}};
+  const std::vector<std::string> lines = absl::StrSplit(RecordsCsv(report), '\n');
+  ASSERT_EQ(lines.size(), 4u);  // the last is empty
+  EXPECT_EQ(lines[1], "1,request,UNAVAILABLE,0,-1.500000,0.001000,2.000000,,,,,,,,,");
+  EXPECT_EQ(
+      lines[2],
+      "8,request,OK,1,0.000001,0.000000,3.000000,,16,100,200,0.010000,0.020000,0.030000,77,2");
+  report.subject.decode.emplace();
+  report.levels[1].result.records[0].is_prompt = true;
+  EXPECT_THAT(RecordsCsv(report), HasSubstr("8,prompt,OK,1,"));
+  EXPECT_THAT(RecordsCsv(report), HasSubstr("1,step,UNAVAILABLE,0,"));
+}
+
 }  // namespace
 }  // namespace attention
