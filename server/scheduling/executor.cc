@@ -29,7 +29,7 @@ constexpr int kSideThreads = 2;
 
 Executor::Executor(const ExecutorOptions& options)
     : clock_(options.clock),
-      speed_(options.num_threads),
+      speed_(options.num_threads, options.flops_per_ns),
       replies_(options.max_reply_bytes, options.reply_patience),
       queue_(options.queue),
       side_(kSideThreads),

@@ -32,6 +32,8 @@ struct ExecutorOptions {
   QueueLimits queue = {};
   int64_t max_reply_bytes = std::numeric_limits<int64_t>::max();
   std::chrono::nanoseconds reply_patience = std::chrono::seconds(30);
+  /// What a thread may compute in a nanosecond, for estimates of batches that never ran.
+  double flops_per_ns = FastFlopsPerNs(CurrentAbilities());
   /// The clock, which any thread may call.
   std::function<TimePoint()> clock = std::chrono::steady_clock::now;
 };

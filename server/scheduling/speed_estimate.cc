@@ -13,9 +13,11 @@ constexpr double kDecayWhenFaster = 0.5;
 // The number of first batches of a kind that are not measured: they generate code, and touch memory
 // for the first time.
 constexpr int64_t kFirstBatches = 2;
-// The estimate for one thread before any batch ran. It is that of a fast machine, so that no
-// request is refused because of a guess.
-constexpr double kGuessedNsPerFlop = 1.0 / 100;
+// The clock of a fast machine, in GHz. The guess is that of a fast machine, so that no request is
+// refused because of it.
+constexpr double kFastGigahertz = 3.2;
+// The operations of the matrix unit in a cycle: 16 x 16 sums of 32 products in 16 cycles.
+constexpr double kMatrixUnitFlops = 1024;
 // The minimum operations of a batch from which the slope can be learned. Smaller batches show the
 // fixed cost.
 constexpr double kMinSlopeFlops = 1e8;
@@ -24,6 +26,14 @@ constexpr double kMinSlopeFlops = 1e8;
 constexpr double kLineRange = 2;
 
 }  // namespace
+
+double FastFlopsPerNs(const Abilities& abilities) {
+  const double lanes = abilities.vector_bits / 32.0;
+  // Two multiply-adds of a vector in a cycle.
+  const double flops_per_cycle =
+      abilities.bf16 == Products::kMatrixUnit ? kMatrixUnitFlops : 2 * 2 * lanes;
+  return flops_per_cycle * kFastGigahertz;
+}
 
 SpeedEstimate::Kind SpeedEstimate::KindOf(const BatchKey& key) {
   return {key.model, key.layer, key.dtype, key.num_heads, key.head_dim};
@@ -40,9 +50,8 @@ SpeedEstimate::Line SpeedEstimate::LineOf(const Sums& s) const {
   }
   const double mean_ns = s.ns / s.weight;
   const double mean_flops = s.flops / s.weight;
-  const double guess = kGuessedNsPerFlop / num_threads_;
-  if (mean_flops < kMinSlopeFlops && mean_ns > mean_flops * guess) {
-    return {mean_ns - mean_flops * guess, guess};
+  if (mean_flops < kMinSlopeFlops && mean_ns > mean_flops * guessed_slope_) {
+    return {mean_ns - mean_flops * guessed_slope_, guessed_slope_};
   }
   return {0, s.flops > 0 ? s.ns / s.flops : 0};
 }
@@ -75,11 +84,11 @@ WorkEstimate SpeedEstimate::Estimate(const BatchKey& key, double flops) const {
   MutexLock lock(mutex_);
   const Sums* const sums = (key.model == nullptr ? bare_ : models_).Find(KindOf(key));
   if (sums == nullptr || sums->weight == 0) {
-    return {.added_ns = static_cast<int64_t>(flops * kGuessedNsPerFlop / num_threads_)};
+    return {.added_ns = static_cast<int64_t>(flops * guessed_slope_)};
   }
   const Line line = LineOf(*sums);
   const double in_range = std::min(flops, kLineRange * sums->largest);
-  const double guess = std::min(line.slope, kGuessedNsPerFlop / num_threads_);
+  const double guess = std::min(line.slope, guessed_slope_);
   const double added = in_range * line.slope + (flops - in_range) * guess;
   return {static_cast<int64_t>(added), static_cast<int64_t>(line.begin + added)};
 }

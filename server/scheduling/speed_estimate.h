@@ -9,22 +9,29 @@
 #include <tuple>
 #include <utility>
 
+#include "core/kernels/onednn/isa.h"
 #include "core/runtime/mutex.h"
 #include "server/scheduling/request_queue.h"
 
 namespace attention {
 
+/// Returns the floating-point operations per nanosecond that one thread of a fast processor with
+/// these abilities can reach in matrix products.
+double FastFlopsPerNs(const Abilities& abilities);
+
 /// Fits a line for each kind of batch, ns = begin + flops * slope, by least squares over the
 /// batches that ran. Later batches count more, and the first two do not count. What exceeds twice
-/// the largest of them is expected at the rate of a fast machine. Thread-safe.
+/// the largest of them is expected at the highest rate of the processor. Thread-safe.
 class SpeedEstimate {
  public:
   /// The number of kinds that are remembered for models, and the same number for attention without
   /// a model, whose shapes callers choose. The latter never replace the former.
   static constexpr size_t kMaxKinds = 4096;
 
-  /// REQUIRES: num_threads > 0. The number decides the estimates of kinds that never ran.
-  explicit SpeedEstimate(int num_threads) : num_threads_(num_threads) {}
+  /// REQUIRES: both > 0. They decide the estimates of kinds that never ran; `flops_per_ns` is of
+  /// one thread.
+  SpeedEstimate(int num_threads, double flops_per_ns)
+      : guessed_slope_(1.0 / (flops_per_ns * num_threads)) {}
 
   /// Returns the estimate for a job of `flops` operations in a batch of this key.
   WorkEstimate Estimate(const BatchKey& key, double flops) const;
@@ -61,7 +68,8 @@ class SpeedEstimate {
   static Kind KindOf(const BatchKey& key);
   Line LineOf(const Sums& sums) const;
 
-  const int num_threads_;
+  /// Nanoseconds per operation of what never ran.
+  const double guessed_slope_;
   mutable Mutex mutex_;
   Kinds models_ ABSL_GUARDED_BY(mutex_);
   Kinds bare_ ABSL_GUARDED_BY(mutex_);

@@ -78,6 +78,7 @@ class SimulatedExecutorTest : public ::testing::Test {
   Executor executor_{{.num_threads = 2,
                       .batch = {.max_tokens = 4096, .max_flops = 2e9},
                       .queue = {.max_bytes = 1 << 30, .max_requests = 1 << 20},
+                      .flops_per_ns = 100,
                       .clock = [this] { return TimePoint(std::chrono::nanoseconds(now_ns_)); }}};
 };
 

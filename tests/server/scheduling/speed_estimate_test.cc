@@ -5,21 +5,31 @@
 namespace attention {
 namespace {
 
+constexpr double kFlopsPerNs = 100;
 const BatchKey kKey = {.num_heads = 2, .head_dim = 16};
 
 // With the first batches, which do not count, behind it.
 class Begun : public SpeedEstimate {
  public:
-  Begun() : SpeedEstimate(2) {
+  Begun() : SpeedEstimate(2, kFlopsPerNs) {
     Observe(kKey, 1e6, 1'000'000'000);
     Observe(kKey, 1e6, 1'000'000'000);
   }
 };
 
 TEST(SpeedEstimateTest, KnowsNothingOfWhatNeverRan) {
-  const WorkEstimate work = SpeedEstimate(2).Estimate(kKey, 1e6);
+  const WorkEstimate work = SpeedEstimate(2, kFlopsPerNs).Estimate(kKey, 1e6);
   EXPECT_EQ(work.alone_ns, 0);
   EXPECT_EQ(work.added_ns, 5000);
+}
+
+TEST(SpeedEstimateTest, GuessesByWhatTheProcessorCanDo) {
+  EXPECT_NEAR(FastFlopsPerNs({.isa = Isa::kSse41, .vector_bits = 128}), 51, 1);
+  EXPECT_NEAR(FastFlopsPerNs({.isa = Isa::kAvx2, .vector_bits = 256}), 102, 1);
+  EXPECT_NEAR(FastFlopsPerNs({.isa = Isa::kAvx512, .vector_bits = 512}), 205, 1);
+  EXPECT_NEAR(
+      FastFlopsPerNs({.isa = Isa::kAvx512Bf16, .vector_bits = 512, .bf16 = Products::kMatrixUnit}),
+      3277, 1);
 }
 
 TEST(SpeedEstimateTest, DoesNotCountTheFirstBatches) {
@@ -61,7 +71,7 @@ TEST(SpeedEstimateTest, StepsDoNotMakePromptsLong) {
     speed.Observe(kKey, flops, 20'000'000 + (i % 3 == 0 ? 500'000 : 0));
   }
   const double prompt = 2e12;
-  const double guess = prompt / 100 / 2;
+  const double guess = prompt / kFlopsPerNs / 2;
   EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 4e9).alone_ns), 20'000'000, 5'000'000);
   EXPECT_LT(static_cast<double>(speed.Estimate(kKey, prompt).alone_ns), guess + 50'000'000);
   EXPECT_GT(static_cast<double>(speed.Estimate(kKey, prompt).alone_ns), guess / 2);
@@ -109,7 +119,7 @@ TEST(SpeedEstimateTest, AHiccupIsOutweighedByAFewBatchesThatRun) {
 }
 
 TEST(SpeedEstimateTest, ShapesThatCallersChooseForgetNoModel) {
-  SpeedEstimate speed(2);
+  SpeedEstimate speed(2, kFlopsPerNs);
   const BatchKey model = {.model = reinterpret_cast<const Model*>(0x1000)};
   const auto observe = [&speed](const BatchKey& key) {
     for (int i = 0; i < 3; ++i) {
@@ -124,7 +134,7 @@ TEST(SpeedEstimateTest, ShapesThatCallersChooseForgetNoModel) {
 }
 
 TEST(SpeedEstimateTest, ForgetsTheLeastUsedAndNeverAll) {
-  SpeedEstimate speed(2);
+  SpeedEstimate speed(2, kFlopsPerNs);
   const auto kind = [](int64_t width) { return BatchKey{.num_heads = 1, .head_dim = width}; };
   const auto observe = [&](int64_t width) {
     for (int i = 0; i < 3; ++i) {
