@@ -20,10 +20,19 @@ bool IsPooled(v1::ModelOutput output) {
   return output == v1::MEAN_POOLED || output == v1::CLS_POOLED || output == v1::LAST_LOGITS;
 }
 
-/// Returns all but the last `inner` extents.
+/// Returns all but the last `inner` extents. REQUIRES: there are so many.
 Shape Leading(const Shape& shape, size_t inner) {
-  return shape.size() < inner ? Shape()
-                              : Shape(shape.begin(), shape.end() - static_cast<int64_t>(inner));
+  return Shape(shape.begin(), shape.end() - static_cast<int64_t>(inner));
+}
+
+/// Returns the extents {B, S} or {T} before the last `inner` extents of a tensor.
+absl::StatusOr<Shape> RowsOf(const Tensor& tensor, size_t inner, const char* name) {
+  const size_t rank = tensor.shape().size();
+  if (rank != inner + 1 && rank != inner + 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected ", inner + 1, " or ", inner + 2, " extents, found ", rank));
+  }
+  return Leading(tensor.shape(), inner);
 }
 
 /// Cuts the rows of {B, S} or {T} by `lengths` (empty: all of them).
@@ -78,19 +87,28 @@ absl::StatusOr<std::vector<SequenceSpan>> Pair(const std::vector<Rows>& queries,
   return spans;
 }
 
+/// Cuts the rows of hidden states.
+absl::StatusOr<std::vector<Rows>> CutStates(const Tensor& tensor, const char* name,
+                                            const std::vector<int64_t>& lengths,
+                                            const char* lengths_name) {
+  ASSIGN_OR_RETURN(const Shape rows, RowsOf(tensor, 1, name));
+  return Cut(rows, lengths, lengths_name);
+}
+
 absl::StatusOr<std::vector<SequenceSpan>> Spans(const HiddenStatesInput& input) {
+  const auto memory_rows = [&] {
+    return CutStates(*input.memory, "memory", input.memory_lengths, "memory_lengths");
+  };
   if (input.tensor == nullptr) {  // the encoder alone
-    ASSIGN_OR_RETURN(const std::vector<Rows> rows, Cut(Leading(input.memory->shape(), 1),
-                                                       input.memory_lengths, "memory_lengths"));
+    ASSIGN_OR_RETURN(const std::vector<Rows> rows, memory_rows());
     return Pair(rows, rows);
   }
   ASSIGN_OR_RETURN(const std::vector<Rows> rows,
-                   Cut(Leading(input.tensor->shape(), 1), input.lengths, "lengths"));
+                   CutStates(*input.tensor, "hidden_states", input.lengths, "lengths"));
   if (input.memory == nullptr) {
     return Pair(rows, rows);
   }
-  ASSIGN_OR_RETURN(const std::vector<Rows> memory,
-                   Cut(Leading(input.memory->shape(), 1), input.memory_lengths, "memory_lengths"));
+  ASSIGN_OR_RETURN(const std::vector<Rows> memory, memory_rows());
   return Pair(rows, memory);
 }
 
@@ -101,8 +119,9 @@ absl::StatusOr<std::vector<SequenceSpan>> Spans(const TokenIdsInput& input) {
 }
 
 absl::StatusOr<std::vector<SequenceSpan>> Spans(const QueryKeyValueInput& input) {
-  const Shape query_leading = Leading(input.query->shape(), 2);
-  const Shape key_leading = Leading(input.key->shape(), 2);
+  ASSIGN_OR_RETURN(const Shape query_leading, RowsOf(*input.query, 2, "query"));
+  ASSIGN_OR_RETURN(const Shape key_leading, RowsOf(*input.key, 2, "key"));
+  RETURN_IF_ERROR(RowsOf(*input.value, 2, "value").status());
   ASSIGN_OR_RETURN(const std::vector<Rows> rows, Cut(query_leading, input.lengths, "lengths"));
   ASSIGN_OR_RETURN(const std::vector<Rows> keys, Cut(key_leading, input.kv_lengths, "kv_lengths"));
   ASSIGN_OR_RETURN(std::vector<SequenceSpan> spans, Pair(rows, keys));

@@ -77,6 +77,10 @@ absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text) {
   return ParseList<double>(text, ',', "numbers", absl::SimpleAtod);
 }
 
+absl::StatusOr<std::vector<int32_t>> ParseTokenIds(const std::string& text) {
+  return ParseList<int32_t>(text, ',', "token ids of 0 to 2147483647", ParseTokenId);
+}
+
 absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {
   if (text.empty()) {
     return absl::InvalidArgumentError("\"\": expected token ids such as \"1,2,3;4,5\"");
@@ -85,8 +89,7 @@ absl::StatusOr<RaggedTokens> ParseTokens(const std::string& text) {
   for (absl::string_view part : absl::StrSplit(text, ';')) {
     std::vector<int32_t> ids;
     if (!part.empty()) {
-      ASSIGN_OR_RETURN(ids, ParseList<int32_t>(std::string(part), ',',
-                                               "token ids of 0 to 2147483647", ParseTokenId));
+      ASSIGN_OR_RETURN(ids, ParseTokenIds(std::string(part)));
     }
     tokens.ids.insert(tokens.ids.end(), ids.begin(), ids.end());
     tokens.lengths.push_back(std::ssize(ids));

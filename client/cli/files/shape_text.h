@@ -24,6 +24,9 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& 
 /// Parses "0.5,-2" to {0.5, -2}.
 absl::StatusOr<std::vector<double>> ParseNumbers(const std::string& text);
 
+/// Parses "1,2,3" to these token ids; at least one.
+absl::StatusOr<std::vector<int32_t>> ParseTokenIds(const std::string& text);
+
 /// Token ids of several sequences, packed one after the other.
 struct RaggedTokens {
   std::vector<int32_t> ids;

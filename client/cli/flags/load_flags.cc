@@ -28,8 +28,8 @@ absl::StatusOr<LevelRange> ParseRange(const std::string& text) {
   std::vector<double> numbers;
   for (const std::string& part : parts) {
     double number = 0.0;
-    // The comparison also refuses NaN.
-    if (parts.size() > 3 || !absl::SimpleAtod(part, &number) || !(number > 0.0)) {
+    if (parts.size() > 3 || !absl::SimpleAtod(part, &number) || !std::isfinite(number) ||
+        number <= 0.0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "\"", text, "\": expected N, START:END or START:END:STEP of numbers above 0, ",
           "found \"", part, "\""));

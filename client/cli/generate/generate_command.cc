@@ -37,7 +37,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
 struct GenerateFlags {
   ClientOptions server;
-  std::string prompt, tokens;
+  std::string prompt;
+  std::vector<int32_t> tokens;  // instead of a prompt, unless empty
   std::string model;
   bool no_special_tokens = false;
   v1::DataType cache_dtype = v1::FP32;
@@ -111,14 +112,12 @@ absl::Status Write(Generation& generation, const decltype(AttendRequest::input)&
     return generated.status();
   }
   if (flags.json) {
-    const int64_t others = std::max<int64_t>(1, std::ssize(generated->ids) - 1);
     std::cout << JsonText({{"prompt_tokens", generated->prompt_tokens},
                            {"ids", generated->ids},
                            {"text", generated->text},
                            {"finish", generated->finish},
                            {"first_token_ms", absl::ToDoubleMilliseconds(generated->first_after)},
-                           {"ms_per_token", absl::ToDoubleMilliseconds(generated->others_took) /
-                                                static_cast<double>(others)}})
+                           {"ms_per_token", generated->MillisecondsEach()}})
               << std::flush;
     return absl::OkStatus();
   }
@@ -132,10 +131,7 @@ absl::Status Generate(GenerateFlags flags) {
   ASSIGN_OR_RETURN(const v1::Model model, ChooseModel(flags.model, *client));
   flags.options.max_positions = model.max_positions();
   const bool shows_text = model.has_tokenizer() && !flags.ids;
-  RaggedTokens tokens;
-  if (!flags.tokens.empty()) {
-    ASSIGN_OR_RETURN(tokens, ParseTokens(flags.tokens));
-  } else if (flags.prompt.empty()) {
+  if (flags.tokens.empty() && flags.prompt.empty()) {
     flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
     if (const std::string wrong = Accepts(ParseUtf8)(flags.prompt); !wrong.empty()) {
       RequireUsage(absl::InvalidArgumentError(absl::StrCat("standard input: ", wrong)));
@@ -146,7 +142,7 @@ absl::Status Generate(GenerateFlags flags) {
   RETURN_IF_ERROR(
       flags.tokens.empty()
           ? Write(generation, TextInput{{flags.prompt}, flags.no_special_tokens}, flags, shows_text)
-          : Write(generation, TokenIdsInput{tokens.ids}, flags, shows_text));
+          : Write(generation, TokenIdsInput{flags.tokens}, flags, shows_text));
   return stream->Close();
 }
 
@@ -159,8 +155,7 @@ void AddPromptFlags(CLI::App& command, GenerateFlags& flags) {
       .Value("--model", flags.model, "NAME",
              "NAME or NAME:VERSION; default: the server's only causal model with logits")
       ->check(Accepts(ParseNamedVersion));
-  group.Value("--tokens", flags.tokens, "N,N", "Token ids instead of a text")
-      ->check(Accepts(ParseIntegers))
+  group.Parsed("--tokens", ParseTokenIds, Into(flags.tokens), "N,N", "Token ids instead of a text")
       ->excludes(prompt);
   group.Switch("--no-special-tokens", flags.no_special_tokens,
                "Leave out the special tokens that the tokenizer puts around a text");
@@ -189,8 +184,8 @@ void AddEndFlags(CLI::App& command, GenerateFlags& flags) {
   group.Default("--max-tokens", flags.options.max_tokens, "N", "After this many tokens")
       ->check(AtLeast(1));
   group.Parsed(
-      "--stop-ids", ParseIntegers,
-      [&flags](const std::vector<int64_t>& ids) {
+      "--stop-ids", ParseTokenIds,
+      [&flags](const std::vector<int32_t>& ids) {
         flags.options.stop_ids.insert(ids.begin(), ids.end());
       },
       "N,N", "Before any of these tokens");

@@ -13,16 +13,19 @@
 
 namespace attention {
 
+double Generated::MillisecondsEach() const {
+  const int64_t others = std::ssize(ids) - 1;
+  return others > 0 ? absl::ToDoubleMilliseconds(others_took) / static_cast<double>(others) : 0;
+}
+
 std::string Generated::Timing() const {
-  const int64_t others = std::max<int64_t>(0, std::ssize(ids) - 1);
   std::string line =
       absl::StrCat(ids.size(), ids.size() == 1 ? " token" : " tokens", " after ", prompt_tokens,
                    ", ended by ", finish == "full" ? "the model's longest sequence" : finish);
   if (!ids.empty()) {
     absl::StrAppendFormat(&line, "; first after %.1f ms", absl::ToDoubleMilliseconds(first_after));
   }
-  if (others > 0) {
-    const double each_ms = absl::ToDoubleMilliseconds(others_took) / static_cast<double>(others);
+  if (const double each_ms = MillisecondsEach(); each_ms > 0) {
     absl::StrAppendFormat(&line, ", then %.2f ms each (%.1f/s)", each_ms, 1e3 / each_ms);
   }
   return line;
@@ -32,10 +35,10 @@ absl::StatusOr<Generation::Token> Generation::Step(decltype(AttendRequest::input
   ASSIGN_OR_RETURN(const StepResult result,
                    stream_.Step({.input = std::move(input), .top_logits = sampler_.num_logits()}));
   length_ = result.session.length;
-  if (!result.top_logits.has_value() || result.top_logits->ids().empty()) {
+  const v1::TopLogits top = result.top_logits.value_or(v1::TopLogits());
+  if (top.ids().empty() || top.ids_size() != top.logits_size()) {
     return absl::InternalError("malformed answer: a step without the requested logits");
   }
-  const v1::TopLogits& top = *result.top_logits;
   const int chosen = sampler_.Choose(top);
   return Token{top.ids(chosen), chosen < top.tokens_size() ? top.tokens(chosen) : ""};
 }

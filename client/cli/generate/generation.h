@@ -66,6 +66,8 @@ struct Generated {
   /// The time from the prompt to the first token, and from there to the last.
   absl::Duration first_after, others_took;
 
+  /// Returns the milliseconds of a token after the first; 0 if there is none.
+  double MillisecondsEach() const;
   /// Returns a line with the number of tokens and their times.
   std::string Timing() const;
 };

@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "tests/client/lib/fake_decode_server.h"
+#include "tests/support/matchers.h"
 
 namespace attention {
 namespace {
+
+using ::testing::HasSubstr;
 
 v1::TopLogits Logits(const std::vector<float>& logits) {
   v1::TopLogits top;
@@ -35,6 +39,18 @@ std::set<int> Distinct(const std::vector<int>& choices) { return {choices.begin(
 TEST(TokenSamplerTest, WithoutTemperatureItIsTheLikeliest) {
   EXPECT_EQ(TokenSampler({}).num_logits(), 1);
   EXPECT_EQ(Distinct(Choices({}, Logits({1, 1, 1}), 20)), std::set<int>{0});
+}
+
+TEST(GenerationTest, RefusesIdsWithoutLogits) {
+  FakeDecodeServer server;
+  v1::OpenSession open;
+  open.set_model("ids");
+  const auto stream = DecodeStream::Open({.connection = {.server = server.address()}}, open);
+  ASSERT_THAT(stream, IsOk());
+  const Tensor prompt(Dtype::kF32, {2, 1});
+  Generation generation(**stream, {.sampler = {.temperature = 1}});
+  EXPECT_THAT(generation.Continue(HiddenStatesInput{&prompt}, [](int32_t, const std::string&) {}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
 }
 
 TEST(TokenSamplerTest, TheSameSeedMakesTheSameChoices) {

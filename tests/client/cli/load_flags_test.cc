@@ -156,6 +156,7 @@ TEST_F(LoadFlagsTest, SaysWhatIsWrong) {
       {{"--rate=1:2:3:4"}, "expected N, START:END"},
       {{"--rate=5:4"}, "found \"5:4\""},
       {{"--rate=nan"}, "found \"nan\""},
+      {{"--rate=1:2:inf"}, "found \"inf\""},
       {{"-c", "1.5"}, "whole numbers"},
       {{"-c", "1:100000:1"}, "at most 1000 levels"},
       {{"--ramp=5"}, "expected FROM:TO"},

@@ -48,6 +48,15 @@ TEST(ParseTokensTest, KeepsEmptySequences) {
   EXPECT_THAT(tokens->lengths, ElementsAre(1, 0, 1));
 }
 
+TEST(ParseTokenIdsTest, IsOneSequence) {
+  EXPECT_THAT(*ParseTokenIds("3,2147483647"), ElementsAre(3, 2147483647));
+  for (const char* text : {"", "1;2", "-1", "4294967297"}) {
+    EXPECT_THAT(ParseTokenIds(text), StatusIs(absl::StatusCode::kInvalidArgument,
+                                              HasSubstr("expected token ids of 0 to 2147483647")))
+        << text;
+  }
+}
+
 TEST(ParseTokensTest, RefusesWhatIsNoTokenId) {
   EXPECT_THAT(ParseTokens(""),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected token ids")));

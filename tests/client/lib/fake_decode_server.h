@@ -23,6 +23,7 @@ namespace attention {
 ///   short    leaves out the last row of a step
 ///   breaks   ends the call after open, UNAVAILABLE
 ///   ends     ends the call after open, OK
+///   ids      answers top_logits with ids alone
 ///   refuses  refuses every step, RESOURCE_EXHAUSTED
 class FakeDecodeServer : public v1::AttentionService::Service {
  public:
@@ -85,7 +86,9 @@ class FakeDecodeServer : public v1::AttentionService::Service {
       result.mutable_summary()->set_batch_requests(2);
       if (request.step().top_logits() > 0) {
         result.mutable_top_logits()->add_ids(3);
-        result.mutable_top_logits()->add_logits(0.5f);
+        if (session.mode != "ids") {
+          result.mutable_top_logits()->add_logits(0.5f);
+        }
       }
     } else if (request.has_fork()) {
       session.lengths[request.fork().new_sequence()] = found->second;

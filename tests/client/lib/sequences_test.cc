@@ -113,5 +113,21 @@ TEST_F(SequencesTest, RefusesLengthsThatDoNotFit) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 sequences, found 1")));
 }
 
+TEST_F(SequencesTest, RefusesTensorsOfAnotherRank) {
+  const Tensor scalar(Dtype::kF32, {});
+  const Tensor rows(Dtype::kF32, {3, 4});
+  const Tensor heads(Dtype::kF32, {3, 2, 4});
+  const std::pair<decltype(AttendRequest::input), const char*> cases[] = {
+      {HiddenStatesInput{&scalar, {}, nullptr, {}},
+       "hidden_states: expected 2 or 3 extents, found 0"},
+      {HiddenStatesInput{nullptr, {}, &scalar, {}}, "memory: expected 2 or 3 extents, found 0"},
+      {QueryKeyValueInput{&scalar, &heads, &heads}, "query: expected 3 or 4 extents, found 0"},
+      {QueryKeyValueInput{&heads, &rows, &heads}, "key: expected 3 or 4 extents, found 2"},
+      {QueryKeyValueInput{&heads, &heads, &scalar}, "value: expected 3 or 4 extents, found 0"}};
+  for (const auto& [input, text] : cases) {
+    EXPECT_THAT(SequencesOf(Request(input)), StatusIs(absl::StatusCode::kInvalidArgument, text));
+  }
+}
+
 }  // namespace
 }  // namespace attention
