@@ -140,9 +140,12 @@ Doubles ToDoubles(const std::vector<float>& values) {
 }
 
 reference::Layer MakeLayer(const v1::Model& model, Dtype dtype) {
-  SeededLayer seeded =
-      MakeSeededLayer(model.seed(), dtype, model.d_model(), model.num_heads(), model.num_kv_heads(),
-                      model.head_dim(), model.value_head_dim());
+  SeededLayer seeded = MakeSeededLayer(model.seed(), dtype,
+                                       {.d_model = model.d_model(),
+                                        .num_heads = model.num_heads(),
+                                        .num_kv_heads = model.num_kv_heads(),
+                                        .head_dim = model.head_dim(),
+                                        .value_head_dim = model.value_head_dim()});
   reference::Layer layer;
   layer.d_model = layer.d_memory = model.d_model();
   layer.num_heads = model.num_heads();

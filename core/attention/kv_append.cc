@@ -8,20 +8,10 @@
 #include "core/attention/check_options.h"
 #include "core/attention/kv_page.h"
 #include "core/kernels/attention/attention_plan.h"
+#include "core/runtime/call_field.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
-namespace {
-
-absl::Status Expect(const char* what, int64_t expected, int64_t found) {
-  if (expected == found) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(what, ": expected ", expected, ", found ", found));
-}
-
-}  // namespace
-
 /// The rows to append: the prepared keys, and the values.
 struct KvAppend::Rows {
   const HeadsView& view;
@@ -33,14 +23,13 @@ struct KvAppend::Rows {
 absl::Status KvAppend::Check() const {
   const KvCacheShape& shape = cache_->shape();
   if (key_.tokens < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("key tokens: expected 0 or more, found ", key_.tokens));
+    return WrongField({"key tokens"}, "0 or more", key_.tokens);
   }
-  RETURN_IF_ERROR(Expect("value tokens", key_.tokens, value_.tokens));
-  RETURN_IF_ERROR(Expect("key num_heads", shape.num_kv_heads, key_.num_heads));
-  RETURN_IF_ERROR(Expect("value num_heads", shape.num_kv_heads, value_.num_heads));
-  RETURN_IF_ERROR(Expect("key head_dim", shape.head_dim, key_.head_dim));
-  RETURN_IF_ERROR(Expect("value head_dim", shape.value_head_dim, value_.head_dim));
+  RETURN_IF_ERROR(ExpectEqual({"value tokens"}, key_.tokens, value_.tokens));
+  RETURN_IF_ERROR(ExpectEqual({"key num_heads"}, shape.num_kv_heads, key_.num_heads));
+  RETURN_IF_ERROR(ExpectEqual({"value num_heads"}, shape.num_kv_heads, value_.num_heads));
+  RETURN_IF_ERROR(ExpectEqual({"key head_dim"}, shape.head_dim, key_.head_dim));
+  RETURN_IF_ERROR(ExpectEqual({"value head_dim"}, shape.value_head_dim, value_.head_dim));
   const std::optional<OptionError> error =
       CheckOptions({.key_norm = preparation_.norm, .rotary = preparation_.rotary},
                    {.num_heads = shape.num_kv_heads, .head_dim = shape.head_dim});

@@ -6,20 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "core/attention/kv_page.h"
 #include "core/kernels/attention/attention_plan.h"
+#include "core/runtime/call_field.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
 static_assert(kDefaultPageTokens % kKeyTile == 0);
-
-absl::Status CheckExtent(const char* what, int64_t value, int64_t most) {
-  if (value < 1 || value > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": expected 1 to ", most, ", found ", value));
-  }
-  return absl::OkStatus();
-}
 
 /// Returns the capacity of a page for `tokens` tokens: 2^n or 3 * 2^n key blocks, or `most`.
 int64_t CapacityFor(int64_t tokens, int64_t most) {
@@ -41,12 +34,11 @@ KvCache::~KvCache() = default;
 
 absl::StatusOr<KvCache> KvCache::Create(const KvCacheShape& shape,
                                         std::shared_ptr<KvMemory> memory) {
-  RETURN_IF_ERROR(CheckExtent("num_kv_heads", shape.num_kv_heads, int64_t{1} << 20));
-  RETURN_IF_ERROR(CheckExtent("head_dim", shape.head_dim, kMaxHeadDim));
-  RETURN_IF_ERROR(CheckExtent("value_head_dim", shape.value_head_dim, kMaxHeadDim));
+  RETURN_IF_ERROR(ExpectWithin({"num_kv_heads"}, 1, int64_t{1} << 20, shape.num_kv_heads));
+  RETURN_IF_ERROR(ExpectWithin({"head_dim"}, 1, kMaxHeadDim, shape.head_dim));
+  RETURN_IF_ERROR(ExpectWithin({"value_head_dim"}, 1, kMaxHeadDim, shape.value_head_dim));
   if (shape.page_tokens < 1 || shape.page_tokens % kKeyTile != 0) {  // a key tile lies in one page
-    return absl::InvalidArgumentError(absl::StrCat("page_tokens: expected a multiple of ", kKeyTile,
-                                                   ", found ", shape.page_tokens));
+    return WrongField({"page_tokens"}, absl::StrCat("a multiple of ", kKeyTile), shape.page_tokens);
   }
   return KvCache(shape, memory != nullptr ? std::move(memory) : std::make_shared<KvMemory>());
 }
@@ -66,37 +58,71 @@ size_t KvCache::SizeBytes(const KvCacheShape& shape, int64_t length) {
          (rest == 0 ? 0 : KvPage::SizeBytes(shape, CapacityFor(rest, shape.page_tokens)));
 }
 
-absl::Status KvCache::Reserve(int64_t tokens) {
-  if (tokens < 0 || tokens > kMaxPosition - length_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tokens: expected 0 to ", kMaxPosition - length_, ", found ", tokens));
+const KvPage* KvCache::OwnPage(int64_t index) const {
+  if (index == next_page() && tail_ != nullptr) {
+    return tail_.get();
   }
-  const int64_t end = tokens == 0 ? 0 : length_ + tokens;
+  if (index >= std::ssize(pages_)) {
+    return nullptr;
+  }
+  const bool is_own =
+      index >= first_own_page_ || (index == next_page() && pages_[index].use_count() == 1);
+  return is_own ? pages_[index].get() : nullptr;
+}
+
+int64_t KvCache::CapacityToMake(int64_t index, int64_t end) const {
+  const int64_t needed = std::min(end - index * page_tokens(), page_tokens());
+  const KvPage* own = OwnPage(index);
+  return own != nullptr && own->capacity() >= needed ? 0 : CapacityFor(needed, page_tokens());
+}
+
+KvGrowth KvCache::GrowthFor(int64_t tokens) const {
+  KvGrowth growth;
+  const int64_t end = EndWith(tokens);
+  for (int64_t i = next_page(); i * page_tokens() < end; ++i) {
+    if (const int64_t capacity = CapacityToMake(i, end); capacity > 0) {
+      const KvPage* replaced = OwnPage(i);
+      const auto bytes = static_cast<int64_t>(KvPage::SizeBytes(shape_, capacity));
+      growth +=
+          {bytes - (replaced == nullptr ? 0 : static_cast<int64_t>(replaced->size_bytes())), bytes};
+    }
+  }
+  return growth;
+}
+
+absl::Status KvCache::Reserve(int64_t tokens) {
+  RETURN_IF_ERROR(ExpectWithin({"tokens"}, 0, kMaxPosition - length_, tokens));
+  const int64_t end = EndWith(tokens);
   const int64_t first_page = next_page();
+  if (first_page < first_own_page_ && tail_ == nullptr && OwnPage(first_page) != nullptr) {
+    // A copy that goes orders what the last sharer has read before what is written from now on:
+    // use_count() alone orders nothing.
+    std::shared_ptr<KvPage>(pages_[first_page]).reset();
+    first_own_page_ = first_page;
+  }
   std::vector<std::shared_ptr<KvPage>> fresh;  // null: the page stays
   size_t replaced_bytes = 0;                   // of the pages that do not stay
   for (int64_t i = first_page; i * page_tokens() < end; ++i) {
-    const int64_t needed = std::min(end - i * page_tokens(), page_tokens());
-    const KvPage* own = i >= first_own_page_ && i < std::ssize(pages_) ? pages_[i].get() : nullptr;
-    own = i == first_page && tail_ != nullptr ? tail_.get() : own;
-    if (own != nullptr && own->capacity() >= needed) {
+    const int64_t capacity = CapacityToMake(i, end);
+    if (capacity == 0) {
       fresh.push_back(nullptr);
       continue;
     }
-    const int64_t capacity = CapacityFor(needed, page_tokens());
-    replaced_bytes += own == nullptr ? 0 : own->size_bytes();
+    const KvPage* replaced = OwnPage(i);
+    replaced_bytes += replaced == nullptr ? 0 : replaced->size_bytes();
     fresh.push_back(KvPage::Make(shape_, capacity, memory_, replaced_bytes));
     if (fresh.back() == nullptr) {
+      fresh.clear();  // which does not count in the error
       return absl::ResourceExhaustedError(
           absl::StrCat("key/value cache: expected room for ", tokens, " tokens more (",
                        KvPage::SizeBytes(shape_, capacity), " bytes a page), found ",
-                       memory_->free_bytes(), " of ", memory_->max_bytes(), " bytes"));
+                       memory_->Describe(GrowthFor(tokens))));
     }
   }
-  // From here on nothing is allocated, so that an exception leaves the cache unchanged.
   const int64_t num_pages = std::max(std::ssize(pages_), first_page + std::ssize(fresh));
   pages_.reserve(num_pages);
   head_pages_.reserve(num_pages * shape_.num_kv_heads);
+  // From here on nothing is allocated, so that an exception leaves the cache unchanged.
   const int64_t kept_tokens = length_ % page_tokens();
   if (kept_tokens > 0 && !fresh.empty() && fresh.front() != nullptr) {
     if (first_page < first_own_page_) {
@@ -114,10 +140,9 @@ absl::Status KvCache::Reserve(int64_t tokens) {
 }
 
 size_t KvCache::BytesToMove(int64_t tokens) const {
-  const int64_t needed = std::min(length_ % page_tokens() + tokens, page_tokens());
-  const bool has_own = length_ % page_tokens() > 0 && next_page() >= first_own_page_;
-  return has_own && pages_[next_page()]->capacity() < needed ? pages_[next_page()]->size_bytes()
-                                                             : 0;
+  const KvPage* own =
+      length_ % page_tokens() > 0 && tail_ == nullptr ? OwnPage(next_page()) : nullptr;
+  return own != nullptr && CapacityToMake(next_page(), EndWith(tokens)) > 0 ? own->size_bytes() : 0;
 }
 
 // REQUIRES: the vectors have room.
@@ -134,10 +159,7 @@ void KvCache::SetPage(int64_t index, std::shared_ptr<KvPage> page) {
 }
 
 absl::Status KvCache::Truncate(int64_t length) {
-  if (length < 0 || length > length_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("length: expected 0 to ", length_, ", found ", length));
-  }
+  RETURN_IF_ERROR(ExpectWithin({"length"}, 0, length_, length));
   length_ = length;
   const int64_t num_pages = num_used_pages();
   pages_.resize(num_pages);
@@ -182,6 +204,10 @@ std::shared_ptr<const void> KvCache::ShareLastPage(KvCache& other) {
   std::shared_ptr<const void> own = pages_[index];
   SharePage(other, index);
   return own;
+}
+
+size_t KvCache::PageBytesOf(int64_t token) const {
+  return pages_[token / page_tokens()]->size_bytes();
 }
 
 void KvCache::VisitPages(absl::FunctionRef<void(const void* page, size_t size_bytes)> visit) const {

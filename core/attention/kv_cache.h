@@ -65,6 +65,9 @@ class KvCache {
   /// as free (BytesToMove). RESOURCE_EXHAUSTED as for Append; INVALID_ARGUMENT for a negative
   /// number. After an error the cache is unchanged.
   absl::Status Reserve(int64_t tokens);
+  /// Returns the memory that Reserve would take. REQUIRES: `tokens` are as many as it accepts.
+  KvGrowth GrowthFor(int64_t tokens) const;
+  const KvMemory& memory() const { return *memory_; }
   /// Returns about how many bytes Reserve would copy.
   size_t BytesToMove(int64_t tokens) const;
 
@@ -97,6 +100,8 @@ class KvCache {
   void VisitPages(absl::FunctionRef<void(const void* page, size_t size_bytes)> visit) const;
   /// Returns the page of a token.
   const void* PageOf(int64_t token) const { return pages_[token / page_tokens()].get(); }
+  /// Returns the size of the page of a token.
+  size_t PageBytesOf(int64_t token) const;
   /// Returns how many caches have the page of a token. Other threads may change it at any time.
   int64_t NumSharing(int64_t token) const { return pages_[token / page_tokens()].use_count(); }
 
@@ -109,6 +114,13 @@ class KvCache {
   void SetPage(int64_t index, std::shared_ptr<KvPage> page);
   void SharePage(KvCache& other, int64_t index);
   int64_t page_tokens() const { return shape_.page_tokens; }
+  /// Returns the page if it may be written to: no other cache shares it, or none does any more. No
+  /// other cache can begin to share it meanwhile, since that takes this cache. Null: there is none.
+  const KvPage* OwnPage(int64_t index) const;
+  /// Returns the capacity of the page that Reserve must make; 0: the page stays as it is.
+  int64_t CapacityToMake(int64_t index, int64_t end) const;
+  /// Returns the number of tokens that the cache has when Reserve has room for them; 0: none.
+  int64_t EndWith(int64_t tokens) const { return tokens == 0 ? 0 : length_ + tokens; }
   /// Returns the page of the next token, which has earlier tokens unless this is its first.
   int64_t next_page() const { return length_ / page_tokens(); }
   int64_t num_used_pages() const { return RoundUp(length_, page_tokens()) / page_tokens(); }
@@ -118,7 +130,7 @@ class KvCache {
   int64_t length_ = 0;
   /// The pages of the tokens, then the reserved pages.
   std::vector<std::shared_ptr<KvPage>> pages_;
-  /// No other cache shares the pages from this index on.
+  /// No other cache shares the pages from this index on. The page before may be its own again.
   int64_t first_own_page_ = 0;
   /// The reserved page that replaces the shared page of the last tokens when tokens are appended;
   /// null: none.

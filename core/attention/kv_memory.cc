@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 
 namespace attention {
 namespace {
@@ -57,6 +58,36 @@ size_t KvMemory::free_bytes() const {
   const size_t used = used_bytes_;
   const size_t most = MostMappedBytes(max_bytes_);
   return std::min(max_bytes_ - std::min(max_bytes_, used), most - std::min(most, mapped_bytes_));
+}
+
+KvMemory::Room KvMemory::RoomFor(const KvGrowth& growth, int64_t own_freed,
+                                 int64_t others_freed) const {
+  if (growth.last_page_bytes == 0) {
+    return Room::kEnough;
+  }
+  const KvMemory& whole = whole_ == nullptr ? *this : *whole_;
+  const auto before_last = [&](size_t used, int64_t freed) {
+    const int64_t bytes =
+        static_cast<int64_t>(used) - freed + growth.bytes - growth.last_page_bytes;
+    return static_cast<size_t>(std::max<int64_t>(0, bytes));
+  };
+  const auto last = static_cast<size_t>(growth.last_page_bytes);
+  const size_t used = before_last(whole.used_bytes_, own_freed + others_freed);
+  if (used + last > max_bytes_) {
+    return Room::kFull;
+  }
+  return whole_ == nullptr || may_take_(before_last(used_bytes_, own_freed), last, used, max_bytes_)
+             ? Room::kEnough
+             : Room::kShareUsed;
+}
+
+std::string KvMemory::Describe(const KvGrowth& growth) const {
+  if (RoomFor(growth) == Room::kShareUsed) {
+    return absl::StrCat(holder_, " has used its share: ", used_bytes(), " of the ",
+                        whole_->used_bytes(), " bytes in use of ", max_bytes_, ", ", growth.bytes,
+                        " more would exceed it");
+  }
+  return absl::StrCat(free_bytes(), " of ", max_bytes_, " bytes");
 }
 
 SlabArena::Slot KvMemory::Take(size_t bytes, size_t credit_bytes) {

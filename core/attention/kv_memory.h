@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "core/kernels/attention/packed_layout.h"
@@ -14,6 +15,20 @@
 #include "core/runtime/slab_arena.h"
 
 namespace attention {
+
+/// What a reservation of pages changes. Pages are taken one by one, and pages that are replaced do
+/// not count.
+struct KvGrowth {
+  int64_t bytes = 0;
+  /// The size of the page that is taken last; 0: none is taken.
+  int64_t last_page_bytes = 0;
+
+  KvGrowth& operator+=(const KvGrowth& later) {
+    bytes += later.bytes;
+    last_page_bytes = later.last_page_bytes > 0 ? later.last_page_bytes : last_page_bytes;
+    return *this;
+  }
+};
 
 /// A memory budget that caches share. A page that several caches refer to counts once. Only pages
 /// count. They lie in slabs, each for pages of one size: 16 MiB or one page. A slab stays allocated
@@ -28,9 +43,13 @@ class KvMemory {
   /// Decides whether a part that holds `own` bytes may take `more` bytes, when `used` of the `max`
   /// bytes of the whole are in use.
   using MayTake = bool (*)(size_t own, size_t more, size_t used, size_t max);
-  /// Makes a part of `whole`: its memory comes from `whole` and counts in both.
-  KvMemory(std::shared_ptr<KvMemory> whole, MayTake may_take)
-      : max_bytes_(whole->max_bytes_), whole_(std::move(whole)), may_take_(may_take) {}
+  /// Makes a part of `whole`: its memory comes from `whole` and counts in both. `holder` is the
+  /// name of the part in errors.
+  KvMemory(std::shared_ptr<KvMemory> whole, MayTake may_take, std::string holder)
+      : max_bytes_(whole->max_bytes_),
+        whole_(std::move(whole)),
+        may_take_(may_take),
+        holder_(std::move(holder)) {}
 
   size_t max_bytes() const { return max_bytes_; }
   size_t used_bytes() const { return used_bytes_; }
@@ -41,6 +60,14 @@ class KvMemory {
   }
   /// Returns the unused bytes of the whole budget, of pages or of slabs, whichever are fewer.
   size_t free_bytes() const;
+
+  enum class Room { kEnough, kFull, kShareUsed };
+  /// Returns whether there is room, if nobody else takes or gives back memory. `own_freed` bytes of
+  /// this part, and `others_freed` of other parts, count as free.
+  Room RoomFor(const KvGrowth& growth, int64_t own_freed = 0, int64_t others_freed = 0) const;
+  /// Returns what there is instead of the room, for an error: the free bytes, or those of the part
+  /// when its share is used.
+  std::string Describe(const KvGrowth& growth) const;
 
  private:
   friend class KvPage;
@@ -55,6 +82,7 @@ class KvMemory {
   const size_t max_bytes_;
   const std::shared_ptr<KvMemory> whole_ = nullptr;
   const MayTake may_take_ = nullptr;
+  const std::string holder_ = {};
   std::atomic<size_t> used_bytes_ = 0;
   mutable Mutex mutex_;
   std::map<size_t, SlabArena> arenas_ ABSL_GUARDED_BY(mutex_);  // by the size of their slots

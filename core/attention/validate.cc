@@ -2,11 +2,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "core/attention/attention.h"
 #include "core/attention/check_options.h"
 #include "core/attention/kv_cache.h"
 #include "core/kernels/attention/attention_plan.h"
+#include "core/runtime/call_field.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -26,21 +26,15 @@ class Checker {
   absl::Status Options() const;
 
  private:
-  absl::Status Error(absl::string_view what, absl::string_view expected,
-                     const absl::AlphaNum& found) const {
-    return absl::InvalidArgumentError(absl::StrCat("sequence ", index_, ": ", what, ": expected ",
-                                                   expected, ", found ", found.Piece()));
-  }
+  CallField Field(const char* name) const { return {.name = name, .sequence = index_}; }
   absl::Status Equal(const char* what, int64_t expected, int64_t found) const {
-    return expected == found ? absl::OkStatus() : Error(what, absl::StrCat(expected), found);
+    return ExpectEqual(Field(what), expected, found);
   }
   absl::Status InRange(const char* what, int64_t value) const {
-    return value >= 1 && value <= kMaxHeadDim
-               ? absl::OkStatus()
-               : Error(what, absl::StrCat("1 to ", kMaxHeadDim), value);
+    return ExpectWithin(Field(what), 1, kMaxHeadDim, value);
   }
   absl::Status NotNegative(const char* what, int64_t value) const {
-    return value >= 0 ? absl::OkStatus() : Error(what, "0 or more", value);
+    return value >= 0 ? absl::OkStatus() : WrongField(Field(what), "0 or more", value);
   }
   absl::Status CacheExtents() const;
   absl::Status KeyValueExtents() const;
@@ -55,16 +49,18 @@ absl::Status Checker::CacheExtents() const {
   RETURN_IF_ERROR(Equal("value tokens beside a cache", 0, s_.value.tokens));
   RETURN_IF_ERROR(Equal("query head_dim", shape.head_dim, s_.query.head_dim));
   if (s_.query.num_heads % shape.num_kv_heads != 0) {
-    return Error("query num_heads", absl::StrCat("a multiple of the cache's ", shape.num_kv_heads),
-                 s_.query.num_heads);
+    return WrongField(Field("query num_heads"),
+                      absl::StrCat("a multiple of the cache's ", shape.num_kv_heads),
+                      s_.query.num_heads);
   }
   return absl::OkStatus();
 }
 
 absl::Status Checker::KeyValueExtents() const {
   if (s_.key.num_heads <= 0 || s_.query.num_heads % s_.key.num_heads != 0) {
-    return Error("query num_heads", absl::StrCat("a multiple of key num_heads ", s_.key.num_heads),
-                 s_.query.num_heads);
+    return WrongField(Field("query num_heads"),
+                      absl::StrCat("a multiple of key num_heads ", s_.key.num_heads),
+                      s_.query.num_heads);
   }
   RETURN_IF_ERROR(Equal("value num_heads", s_.key.num_heads, s_.value.num_heads));
   RETURN_IF_ERROR(Equal("key head_dim", s_.query.head_dim, s_.key.head_dim));
@@ -95,8 +91,8 @@ absl::Status Checker::LikeFirst(const AttentionSequence& first) const {
   for (const HeadsView* view : {&s_.query, &s_.key, &s_.value}) {
     const bool is_there = view == &s_.query || s_.cache == nullptr;
     if (is_there && view->dtype != first.query.dtype) {
-      return Error(
-          "dtype",
+      return WrongField(
+          Field("dtype"),
           absl::StrCat(std::string(Name(first.query.dtype)), " of query, key and value alike"),
           std::string(Name(view->dtype)));
     }

@@ -2,8 +2,6 @@
 
 #include <vector>
 
-#include "core/kernels/onednn/isa.h"
-
 namespace attention {
 namespace {
 
@@ -30,10 +28,6 @@ PackedLinear::Format FormatOf(const FeedForwardWeights& w, WeightsDtype dtype) {
 }
 
 }  // namespace
-
-Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths) {
-  return dtype == WeightsDtype::kBf16 && has_even_widths ? ComputeDtype(Dtype::kBf16) : Dtype::kF32;
-}
 
 FeedForward::FeedForward(const FeedForwardWeights& weights, WeightsDtype dtype)
     : activation_(weights.activation),

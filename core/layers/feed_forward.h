@@ -44,8 +44,4 @@ class FeedForward {
   PackedLinear down_;
 };
 
-/// Returns the dtype of the rows between the products of a layer. bf16 products work on pairs, so
-/// they need even widths: `has_even_widths` says whether all widths of the layer are even.
-Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths);
-
 }  // namespace attention

@@ -5,6 +5,7 @@
 #include "core/attention/resolve.h"
 #include "core/layers/slices.h"
 #include "core/runtime/status_macros.h"
+#include "core/tensor/convert_rows.h"
 
 namespace attention {
 namespace {
@@ -62,14 +63,8 @@ MatrixView LayerRun::ToCompute(const MatrixView& rows, const BufferName& name) {
   if (rows.dtype == layer_.compute) {
     return rows;
   }
-  constexpr int64_t kRows = 16;
   const MutableMatrixView converted = Reserve(name, rows.rows, rows.cols);
-  workspace_.pool().ParallelFor((rows.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
-    for (int64_t r = i * kRows; r < std::min(rows.rows, (i + 1) * kRows); ++r) {
-      Convert(rows.dtype, SliceRows(rows, r, 1).data, converted.dtype,
-              SliceRows(converted, r, 1).data, rows.cols);
-    }
-  });
+  ConvertRows(rows, converted, workspace_.pool());
   return ReadOnly(converted);
 }
 

@@ -82,7 +82,7 @@ class LayerRun {
   /// Projects the rows up to `end`, and appends their keys to the caches.
   absl::Status ProjectUntil(int64_t end);
   /// Returns the largest number of keys that a row of the sequence attends to.
-  int64_t KeysSeen(int64_t sequence) const;
+  int64_t MaxKeys(int64_t sequence) const;
   /// Returns the largest number of floating point operations to project a row of the sequence and
   /// attend with it.
   double RowFlops(int64_t sequence) const;

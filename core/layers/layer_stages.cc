@@ -56,7 +56,7 @@ absl::Status LayerRun::CacheKeys(const Stage& ranges) {
   return cached_.Append(cached);
 }
 
-int64_t LayerRun::KeysSeen(int64_t sequence) const {
+int64_t LayerRun::MaxKeys(int64_t sequence) const {
   const AttentionOptions& options = call_.sequences[sequence].options;
   const int64_t kv_len = cached_.Held(sequence) + FirstKey(sequence + 1) - FirstKey(sequence);
   const bool is_windowed =
@@ -65,7 +65,7 @@ int64_t LayerRun::KeysSeen(int64_t sequence) const {
 }
 
 double LayerRun::RowFlops(int64_t sequence) const {
-  return flops_.output + flops_.pair * static_cast<double>(KeysSeen(sequence));
+  return flops_.output + flops_.pair * static_cast<double>(MaxKeys(sequence));
 }
 
 bool LayerRun::FitsOneSlice() const {

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/layers/cached_keys.h"
-#include "core/layers/feed_forward.h"
 #include "core/layers/layer_run.h"
 #include "core/layers/validate_call.h"
 #include "core/runtime/status_macros.h"

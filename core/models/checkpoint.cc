@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/models/model_folder.h"
 #include "core/runtime/json_object.h"
 #include "core/runtime/json_text.h"
@@ -23,10 +22,6 @@ constexpr char kWholeFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
 constexpr size_t kMaxIndexBytes = size_t{64} << 20;
 constexpr size_t kMaxShards = 4096;
-
-std::string ShapeText(const Shape& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
 
 bool Fits(const Shape& shape, const Shape& wanted) {
   return std::equal(

@@ -1,6 +1,5 @@
 // A run of a whole model: the stack, then the output that each sequence requests.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "core/kernels/tile/tile_kernels.h"
@@ -8,6 +7,7 @@
 #include "core/models/stack_run.h"
 #include "core/models/validate_run.h"
 #include "core/runtime/status_macros.h"
+#include "core/tensor/convert_rows.h"
 
 namespace attention {
 namespace {
@@ -22,20 +22,10 @@ MutableMatrixView Reserve(Workspace& workspace, const BufferName& name, int64_t 
   return {workspace.Buffer(name, rows * cols * sizeof(float)), Dtype::kF32, rows, cols, cols};
 }
 
-/// The number of rows that a thread copies at a time.
-constexpr int64_t kCopiedRows = 16;
-
 /// Returns a copy of the rows, which the stack replaces by its output.
 MutableMatrixView CopyRows(const MatrixView& rows, Workspace& workspace, const BufferName& name) {
   const MutableMatrixView copy = Reserve(workspace, name, rows.rows, rows.cols);
-  const int64_t tasks = (rows.rows + kCopiedRows - 1) / kCopiedRows;
-  workspace.pool().ParallelFor(tasks, [&](int64_t i, int /*worker*/) {
-    for (int64_t r = i * kCopiedRows; r < std::min(rows.rows, (i + 1) * kCopiedRows); ++r) {
-      std::memcpy(ElementAt(copy.data, Dtype::kF32, r * rows.cols),
-                  ElementAt(rows.data, Dtype::kF32, r * rows.row_stride),
-                  rows.cols * sizeof(float));
-    }
-  });
+  ConvertRows(rows, copy, workspace.pool());
   return copy;
 }
 
@@ -152,13 +142,14 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
 /// Writes the hidden states of all rows, where a sequence wants them as its output or beside it.
 void StoreHiddenStates(const MutableMatrixView& hidden, std::span<const ModelSequence> sequences,
                        ThreadPool& pool) {
+  constexpr int64_t kRows = 16;  // of a task
   std::vector<RowRange> ranges;
   for (int64_t i = 0; i < std::ssize(sequences); ++i) {
     const ModelSequence& s = sequences[i];
     const bool is_wanted = s.wanted == ModelOutput::kHiddenStates || s.hidden_states != nullptr;
     const int64_t rows = is_wanted ? s.earlier.rows + s.seq_len : 0;
-    for (int64_t row = 0; row < rows; row += kCopiedRows) {
-      ranges.push_back({i, row, std::min(kCopiedRows, rows - row)});
+    for (int64_t row = 0; row < rows; row += kRows) {
+      ranges.push_back({i, row, std::min(kRows, rows - row)});
     }
   }
   pool.ParallelFor(std::ssize(ranges), [&](int64_t i, int /*worker*/) {

@@ -58,8 +58,6 @@ void ReadIsCausal(ModelConfig& config, StackDescription& stack) {
 
 }  // namespace
 
-std::vector<std::string> KnownModelTypes() { return FamilyNames(); }
-
 absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype weights_dtype) {
   ASSIGN_OR_RETURN(const std::string config_path, ResolveInside(source.folder, "config.json"));
   ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::Load(config_path));

@@ -34,7 +34,4 @@ struct LoadedModel {
 /// INVALID_ARGUMENT name the file, the tensor, what was expected and what was found.
 absl::StatusOr<LoadedModel> LoadModel(const ModelSource& source, WeightsDtype weights_dtype);
 
-/// Returns each `model_type` that LoadModel knows.
-std::vector<std::string> KnownModelTypes();
-
 }  // namespace attention

@@ -1,19 +1,22 @@
 #include "core/models/model_folder.h"
 
-#include <sys/stat.h>
+#include <dirent.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/models/model_name.h"
+#include "core/runtime/file_stamp.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -43,21 +46,32 @@ absl::Status Escapes(const fs::path& path, const fs::path& root, const std::stri
       path.string(), ": path escapes: expected one inside ", root.string(), ", found ", found));
 }
 
+absl::Status Unreadable(const std::string& folder, int error) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      folder,
+      ": expected a folder that can be read, found: ", std::generic_category().message(error)));
+}
+
 /// Returns the names in `folder` in order, without those that begin with a dot and without
-/// lost+found, which ext4 creates at the root of every volume.
+/// lost+found, which ext4 creates at the root of every volume. It uses no directory_iterator, which
+/// does not survive bad_alloc.
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
+  DIR* const entries = opendir(folder.c_str());
+  if (entries == nullptr) {
+    return Unreadable(folder, errno);
+  }
+  const auto close = absl::MakeCleanup([entries] { closedir(entries); });
   std::vector<std::string> names;
-  std::error_code error;
-  fs::directory_iterator entry(folder, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    std::string name = entry->path().filename().string();
+  errno = 0;
+  for (const dirent* entry = readdir(entries); entry != nullptr; entry = readdir(entries)) {
+    std::string name = entry->d_name;
     if (name.front() != '.' && name != "lost+found") {
       names.push_back(std::move(name));
     }
+    errno = 0;
   }
-  if (error) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": expected a folder that can be read, found: ", error.message()));
+  if (errno != 0) {
+    return Unreadable(folder, errno);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -172,11 +186,8 @@ std::string FingerprintOf(const std::string& folder) {
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(folder);
   std::string fingerprint;
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    struct stat file = {};
     // A dangling link counts too: its target may be created later.
-    stat(absl::StrCat(folder, "/", name).c_str(), &file);
-    absl::StrAppend(&fingerprint, name, ":", file.st_dev, ":", file.st_ino, ":", file.st_size, ":",
-                    file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, "\n");
+    absl::StrAppend(&fingerprint, name, ":", FileStamp(absl::StrCat(folder, "/", name)), "\n");
   }
   return fingerprint;
 }

@@ -1,5 +1,7 @@
 #include "core/models/model_repository.h"
 
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,41 +21,32 @@ absl::Status ModelRepository::AddSeeded(const SeededModelSpec& spec) {
 void ModelRepository::Publish(std::shared_ptr<const Model> model) {
   MutexLock lock(mutex_);
   const ModelInfo& info = model->info();
-  std::swap(models_[info.name][info.version],
+  std::swap(models_[{info.name, info.version}],
             model);  // the old one is destroyed after the lock is released
 }
 
 bool ModelRepository::Withdraw(const std::string& name, int64_t version) {
   std::shared_ptr<const Model> withdrawn;
   MutexLock lock(mutex_);
-  const auto versions = models_.find(name);
-  if (versions == models_.end()) {
-    return false;
-  }
-  const auto found = versions->second.find(version);
-  if (found == versions->second.end()) {
+  const auto found = models_.find({name, version});
+  if (found == models_.end()) {
     return false;
   }
   withdrawn = std::move(found->second);
-  versions->second.erase(found);
-  if (versions->second.empty()) {
-    models_.erase(versions);
-  }
+  models_.erase(found);
   return true;
 }
 
 std::shared_ptr<const Model> ModelRepository::Find(const std::string& name,
                                                    std::optional<int64_t> version) const {
   MutexLock lock(mutex_);
-  const auto versions = models_.find(name);
-  if (versions == models_.end()) {
-    return nullptr;
+  if (version.has_value()) {
+    const auto found = models_.find({name, *version});
+    return found == models_.end() ? nullptr : found->second;
   }
-  if (!version.has_value()) {
-    return versions->second.rbegin()->second;
-  }
-  const auto found = versions->second.find(*version);
-  return found == versions->second.end() ? nullptr : found->second;
+  const auto next = models_.upper_bound({name, std::numeric_limits<int64_t>::max()});
+  const bool is_there = next != models_.begin() && std::prev(next)->first.first == name;
+  return is_there ? std::prev(next)->second : nullptr;
 }
 
 void ModelRepository::SetAbsence(const std::string& name, Absence absence) {
@@ -74,10 +67,8 @@ ModelRepository::Absence ModelRepository::AbsenceOf(const std::string& name) con
 std::vector<std::shared_ptr<const Model>> ModelRepository::List() const {
   MutexLock lock(mutex_);
   std::vector<std::shared_ptr<const Model>> result;
-  for (const auto& [name, versions] : models_) {
-    for (const auto& [version, model] : versions) {
-      result.push_back(model);
-    }
+  for (const auto& [name_and_version, model] : models_) {
+    result.push_back(model);
   }
   return result;
 }

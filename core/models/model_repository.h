@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -45,7 +46,8 @@ class ModelRepository {
 
  private:
   mutable Mutex mutex_;
-  std::map<std::string, std::map<int64_t, std::shared_ptr<const Model>>> models_
+  /// By name and version.
+  std::map<std::pair<std::string, int64_t>, std::shared_ptr<const Model>> models_
       ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Absence> absences_ ABSL_GUARDED_BY(mutex_);  // none: kUnknown
 };

@@ -13,6 +13,7 @@
 #include "core/models/model.h"
 #include "core/models/model_name.h"
 #include "core/models/model_parts.h"
+#include "core/runtime/call_field.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
 
@@ -77,28 +78,41 @@ MultiHeadAttentionWeights Borrow(const SeededLayer& layer) {
           .output = {.data = layer.output.data(), .bias = layer.output_bias.data()}};
 }
 
-/// The largest extent of a seeded model. Products of two extents cannot overflow.
+/// The largest extent of a seeded model. The number of its weights then fits 64 bits.
 constexpr int64_t kMaxExtent = 1 << 20;
+/// The most weights of a seeded model: 1 TiB as f32.
+constexpr int64_t kMaxWeights = int64_t{1} << 38;
 
-absl::Status ValidateSpec(const SeededModelSpec& spec) {
-  for (const auto& [name, value] :
-       {std::pair("d_model", spec.d_model), std::pair("num_heads", spec.num_heads)}) {
-    if (value < 1 || value > kMaxExtent) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "model ", spec.name, ": ", name, ": expected 1 to ", kMaxExtent, ", found ", value));
-    }
-  }
-  if (spec.head_dim == 0 && spec.d_model % spec.num_heads != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model ", spec.name, ": d_model: expected a multiple of num_heads ",
-                     spec.num_heads, " unless head_dim is given, found ", spec.d_model));
-  }
-  if (spec.vocab_size > 0 && spec.max_positions < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model ", spec.name, ": max_positions: expected a positive number beside vocab_size ",
-        spec.vocab_size, ", found ", spec.max_positions));
-  }
-  return absl::OkStatus();
+/// Checks the extents, of which some may be 0: left out.
+absl::Status ValidateExtents(const SeededModelSpec& spec) {
+  RETURN_IF_ERROR(ExpectWithin({"d_model"}, 1, kMaxExtent, spec.d_model));
+  RETURN_IF_ERROR(ExpectWithin({"num_heads"}, 1, kMaxExtent, spec.num_heads));
+  RETURN_IF_ERROR(ExpectWithin({"num_kv_heads"}, 0, kMaxExtent, spec.num_kv_heads));
+  RETURN_IF_ERROR(ExpectWithin({"head_dim"}, 0, kMaxExtent, spec.head_dim));
+  RETURN_IF_ERROR(ExpectWithin({"value_head_dim"}, 0, kMaxExtent, spec.value_head_dim));
+  RETURN_IF_ERROR(ExpectWithin({"vocab_size"}, 0, kMaxExtent, spec.vocab_size));
+  const int64_t least = spec.vocab_size > 0 ? 1 : 0;  // a vocabulary needs positions
+  RETURN_IF_ERROR(ExpectWithin({"max_positions"}, least, kMaxExtent, spec.max_positions));
+  return spec.head_dim > 0 || spec.d_model % spec.num_heads == 0
+             ? absl::OkStatus()
+             : WrongField({"d_model"},
+                          absl::StrCat("a multiple of num_heads ", spec.num_heads,
+                                       " unless head_dim is given"),
+                          spec.d_model);
+}
+
+/// Returns the specification with the extents that it leaves out.
+absl::StatusOr<SeededModelSpec> Completed(SeededModelSpec spec) {
+  RETURN_IF_ERROR(ValidateExtents(spec));
+  spec.num_kv_heads = spec.num_kv_heads > 0 ? spec.num_kv_heads : spec.num_heads;
+  spec.head_dim = spec.head_dim > 0 ? spec.head_dim : spec.d_model / spec.num_heads;
+  spec.value_head_dim = spec.value_head_dim > 0 ? spec.value_head_dim : spec.head_dim;
+  const int64_t layer_rows =
+      (spec.num_heads + spec.num_kv_heads) * (spec.head_dim + spec.value_head_dim);
+  const int64_t embedding_rows = spec.vocab_size > 0 ? spec.vocab_size + spec.max_positions : 0;
+  RETURN_IF_ERROR(ExpectWithin({"number of weights"}, 1, kMaxWeights,
+                               spec.d_model * (layer_rows + embedding_rows)));
+  return spec;
 }
 
 Embedding SeededEmbedding(const SeededModelSpec& spec) {
@@ -144,15 +158,14 @@ absl::StatusOr<SeededModelSpec> ParseSeededModelSpec(const std::string& text) {
 }
 
 absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec& given) {
-  RETURN_IF_ERROR(ValidateSpec(given));
-  SeededModelSpec spec = given;
-  spec.num_kv_heads = spec.num_kv_heads > 0 ? spec.num_kv_heads : spec.num_heads;
-  spec.head_dim = spec.head_dim > 0 ? spec.head_dim : spec.d_model / spec.num_heads;
-  spec.value_head_dim = spec.value_head_dim > 0 ? spec.value_head_dim : spec.head_dim;
-
+  ASSIGN_OR_RETURN(const SeededModelSpec spec, Completed(given));
   auto state = std::make_unique<ModelParts>();
-  const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
-                                            spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
+  const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype,
+                                            {.d_model = spec.d_model,
+                                             .num_heads = spec.num_heads,
+                                             .num_kv_heads = spec.num_kv_heads,
+                                             .head_dim = spec.head_dim,
+                                             .value_head_dim = spec.value_head_dim});
   const MultiHeadAttentionShape shape{.d_model = spec.d_model,
                                       .d_memory = spec.d_model,
                                       .num_heads = spec.num_heads,

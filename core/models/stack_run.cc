@@ -4,6 +4,7 @@
 
 #include "core/layers/slices.h"
 #include "core/runtime/status_macros.h"
+#include "core/tensor/convert_rows.h"
 
 namespace attention {
 namespace {
@@ -88,13 +89,7 @@ MatrixView StackRun::InputOf(const Sublayer& sublayer, const BufferName& name) {
     return ReadOnly(call_.hidden_states);
   }
   const MutableMatrixView converted = Reserve(name, compute);
-  constexpr int64_t kRows = 16;
-  workspace_.pool().ParallelFor((converted.rows + kRows - 1) / kRows, [&](int64_t i, int) {
-    const int64_t first = i * kRows * converted.cols;
-    const int64_t rows = std::min(kRows, converted.rows - i * kRows);
-    Convert(Dtype::kF32, ElementAt(call_.hidden_states.data, Dtype::kF32, first), compute,
-            ElementAt(converted.data, compute, first), rows * converted.cols);
-  });
+  ConvertRows(ReadOnly(call_.hidden_states), converted, workspace_.pool());
   return ReadOnly(converted);
 }
 

@@ -101,10 +101,14 @@ double LinearSimilarity(const double* query, const double* key, int64_t size) {
   return sum;
 }
 
-// Returns the logarithm of the weight of key j for row i of head h, before normalisation; -infinity
-// for a weight of 0.
+// Head h, row i and key j.
+struct Cell {
+  int64_t h, i, j;
+};
+
+// Returns the logarithm of the weight of a cell, before normalisation; -infinity for a weight of 0.
 double LogWeight(const Extents& e, const Options& o, const double* query, const double* key,
-                 int64_t h, int64_t i, int64_t j) {
+                 const Cell& cell) {
   switch (o.similarity) {
     case Similarity::kGaussian:
       return -std::pow(Distance(query, key, e.head_dim), 2) / o.bandwidth;
@@ -125,9 +129,10 @@ double LogWeight(const Extents& e, const Options& o, const double* query, const 
     logit = o.softcap * std::tanh(logit / o.softcap);
   }
   if (!o.alibi_slopes.empty()) {
-    logit -= o.alibi_slopes[h] * std::abs(static_cast<double>(PositionOf(e, o, i) - j));
+    logit -=
+        o.alibi_slopes[cell.h] * std::abs(static_cast<double>(PositionOf(e, o, cell.i) - cell.j));
   }
-  return o.bias.empty() ? logit : logit + ElementOf(e, o.bias, h, i, j);
+  return o.bias.empty() ? logit : logit + ElementOf(e, o.bias, cell.h, cell.i, cell.j);
 }
 
 // Computes log_weights[h, i, j] for the keys that row i attends to; -infinity for the others.
@@ -140,8 +145,9 @@ void ComputeLogWeights(const Extents& e, const std::vector<double>& query,
       double* row = log_weights.data() + (h * e.query_len + i) * e.kv_len;
       for (int64_t j = 0; j < e.kv_len; ++j) {
         const double* key_row = key.data() + (j * e.num_kv_heads + KvHead(e, h)) * e.head_dim;
-        row[j] = AttendsTo(e, options, h, i, j) ? LogWeight(e, options, query_row, key_row, h, i, j)
-                                                : -std::numeric_limits<double>::infinity();
+        row[j] = AttendsTo(e, options, h, i, j)
+                     ? LogWeight(e, options, query_row, key_row, {h, i, j})
+                     : -std::numeric_limits<double>::infinity();
       }
     }
   }

@@ -1,7 +1,5 @@
 #include "core/runtime/cpu_budget.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/runtime/numa.h"
 
 namespace attention {
 namespace {
@@ -127,13 +126,8 @@ CpuThrottling CgroupThrottling(const std::string& root) {
 }
 
 int AffinityCpus() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  // The call fails on machines with more CPUs than a cpu_set_t holds.
-  const int count = sched_getaffinity(0, sizeof(cpus), &cpus) == 0
-                        ? CPU_COUNT(&cpus)
-                        : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(count, 1);
+  const int allowed = static_cast<int>(AllowedCpus().size());
+  return allowed > 0 ? allowed : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 int CpuBudget() { return Tighter(AffinityCpus(), CgroupCpuLimit("/")); }

@@ -1,6 +1,5 @@
 #include "core/runtime/json_text.h"
 
-#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -13,60 +12,46 @@ using nlohmann::json;
 
 namespace {
 
-// Returns the position behind the closing quote of the string that begins at `first`.
-size_t EndOfString(std::string_view text, size_t first) {
-  size_t i = first + 1;
-  while (i < text.size() && text[i] != '"') {
-    i += text[i] == '\\' ? 2 : 1;
-  }
-  return std::min(i + 1, text.size());
-}
+/// Thrown by the parser's callback: it ends the parsing, which no result of the callback does.
+struct TooDeep {};
 
-}  // namespace
-
-JsonOutline OutlineOf(std::string_view text) {
-  JsonOutline outline;
-  std::string_view last_string;
-  int depth = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') {
-      const size_t end = EndOfString(text, i);
-      last_string = text.substr(i, end - i);
-      i = end - 1;
-    } else if (c == '{' || c == '[') {
-      outline.depth = std::max(outline.depth, ++depth);
-    } else if (c == '}' || c == ']') {
-      --depth;
-    } else if (c == ':' && depth == 1) {
-      outline.names.push_back(last_string);
-    }
-  }
-  return outline;
-}
-
-absl::Status CheckJsonText(std::string_view text, const std::string& source) {
+/// Parses text whose depth is checked meanwhile. The value is discarded if the text is not JSON.
+absl::StatusOr<json> ParseBounded(std::string_view text, const std::string& source,
+                                  bool ignore_comments) {
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat(source, ": expected JSON text, found the byte 0 at offset ", zero));
   }
-  const int depth = OutlineOf(text).depth;
-  return depth <= kMaxJsonDepth
-             ? absl::OkStatus()
-             : absl::InvalidArgumentError(absl::StrCat(source, ": expected at most ", kMaxJsonDepth,
-                                                       " levels of nesting, found ", depth));
+  const auto check_depth = [](int depth, json::parse_event_t event, const json& /*parsed*/) {
+    if (depth >= kMaxJsonDepth &&
+        (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start)) {
+      throw TooDeep();
+    }
+    return true;
+  };
+  try {
+    return json::parse(text, check_depth, /*allow_exceptions=*/false, ignore_comments);
+  } catch (const TooDeep&) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": expected at most ", kMaxJsonDepth,
+                                                   " levels of nesting, found more"));
+  }
 }
 
-absl::StatusOr<json> ParseJson(const std::string& text, const std::string& source) {
-  RETURN_IF_ERROR(CheckJsonText(text, source));
-  json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+}  // namespace
+
+absl::Status CheckJsonText(std::string_view text, const std::string& source) {
+  return ParseBounded(text, source, /*ignore_comments=*/true).status();
+}
+
+absl::StatusOr<json> ParseJson(std::string_view text, const std::string& source) {
+  ASSIGN_OR_RETURN(json parsed, ParseBounded(text, source, /*ignore_comments=*/false));
   if (parsed.is_discarded()) {
     return absl::InvalidArgumentError(absl::StrCat(source, ": expected JSON, found other text"));
   }
   return parsed;
 }
 
-absl::StatusOr<json> ParseJsonObject(const std::string& text, const std::string& source) {
+absl::StatusOr<json> ParseJsonObject(std::string_view text, const std::string& source) {
   ASSIGN_OR_RETURN(json parsed, ParseJson(text, source));
   if (!parsed.is_object()) {
     return absl::InvalidArgumentError(
@@ -75,7 +60,7 @@ absl::StatusOr<json> ParseJsonObject(const std::string& text, const std::string&
   return parsed;
 }
 
-std::string RepeatedJsonName(const std::string& text) {
+std::string RepeatedJsonName(std::string_view text) {
   std::string repeated;
   std::vector<std::set<std::string>> names;  // of each open object
   const auto note = [&](int /*depth*/, json::parse_event_t event, json& parsed) {

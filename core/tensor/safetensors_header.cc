@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
-#include <string_view>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/runtime/json_object.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/status_macros.h"
@@ -56,17 +54,6 @@ absl::StatusOr<StoredDtypeInfo> ParseDtype(const JsonObject& tensor) {
   return tensor.Wrong("dtype", "a dtype of safetensors such as F32");
 }
 
-absl::StatusOr<uint64_t> DenseBytes(const SafetensorsEntry& entry) {
-  uint64_t size_bytes = entry.dtype.size_bytes;
-  for (const int64_t extent : entry.shape) {
-    if (__builtin_mul_overflow(size_bytes, static_cast<uint64_t>(extent), &size_bytes)) {
-      return TensorError(entry.name, "expected a shape of less than 2^64 bytes, found [",
-                         absl::StrJoin(entry.shape, ", "), "] of ", entry.dtype.name);
-    }
-  }
-  return size_bytes;
-}
-
 absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const json& json_entry) {
   ASSIGN_OR_RETURN(const JsonObject tensor,
                    JsonObject::Create(json_entry, absl::StrCat("tensor \"", name, "\"")));
@@ -76,16 +63,19 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const json&
   ASSIGN_OR_RETURN(entry.shape, tensor.WholeNumbers("shape", kSizes));
   ASSIGN_OR_RETURN(const Shape offsets, tensor.WholeNumbers("data_offsets", kSizes));
   if (offsets.size() != 2 || offsets[0] > offsets[1]) {
-    return tensor.Wrong("data_offsets", "[begin, end] with begin <= end",
-                        absl::StrCat("[", absl::StrJoin(offsets, ", "), "]"));
+    return tensor.Wrong("data_offsets", "[begin, end] with begin <= end", ShapeText(offsets));
   }
   entry.begin = offsets[0];
   entry.end = offsets[1];
-  ASSIGN_OR_RETURN(const uint64_t size_bytes, DenseBytes(entry));
-  if (entry.end - entry.begin != size_bytes) {
-    return TensorError(name, "expected ", size_bytes, " bytes for shape [",
-                       absl::StrJoin(entry.shape, ", "), "] of ", entry.dtype.name,
-                       ", found data_offsets of ", entry.end - entry.begin, " bytes");
+  const std::optional<int64_t> size_bytes = CheckedBytes(entry.shape, entry.dtype.size_bytes);
+  if (!size_bytes.has_value()) {
+    return TensorError(name, "expected a size below 2^63 bytes, found ", ShapeText(entry.shape),
+                       " of ", entry.dtype.name);
+  }
+  if (entry.end - entry.begin != static_cast<uint64_t>(*size_bytes)) {
+    return TensorError(name, "expected ", *size_bytes, " bytes for shape ", ShapeText(entry.shape),
+                       " of ", entry.dtype.name, ", found data_offsets of ",
+                       entry.end - entry.begin, " bytes");
   }
   return entry;
 }
@@ -118,24 +108,11 @@ absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, uint64_t data_b
   return absl::OkStatus();
 }
 
-// Refuses two tensors of one name. The parser would keep the last one. REQUIRES: the names come
-// from text that is JSON.
-absl::Status RefuseDuplicate(const std::vector<std::string_view>& quoted_names) {
-  std::set<std::string> names;
-  for (const std::string_view quoted : quoted_names) {
-    const auto name = json::parse(quoted).get<std::string>();
-    if (!names.insert(name).second) {
-      return TensorError(name, "expected each name once in the header, found it again");
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<json> ParseHeader(const std::string& text) {
   ASSIGN_OR_RETURN(json header, ParseJsonObject(text, "header"));
-  const std::vector<std::string_view> names = OutlineOf(text).names;
-  if (header.size() != names.size()) {
-    RETURN_IF_ERROR(RefuseDuplicate(names));
+  if (const std::string repeated = RepeatedJsonName(text); !repeated.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "header: expected each tensor and member once, found \"", repeated, "\" again"));
   }
   return header;
 }

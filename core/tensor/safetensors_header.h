@@ -17,7 +17,7 @@ enum class StoredDtype { kF32, kBf16, kF16, kF64, kI64, kI32, kU8, kBool, kOther
 struct StoredDtypeInfo {
   const char* name;
   StoredDtype dtype;
-  uint64_t size_bytes;
+  int64_t size_bytes;
 };
 /// The entry of one tensor in the header. [begin, end) are bytes after the header.
 struct SafetensorsEntry {

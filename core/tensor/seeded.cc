@@ -76,13 +76,13 @@ uint64_t SeedOf(uint64_t model_seed, std::string_view part) {
   return seed;
 }
 
-SeededLayer MakeSeededLayer(uint64_t model_seed, Dtype dtype, int64_t d_model, int64_t num_heads,
-                            int64_t num_kv_heads, int64_t head_dim, int64_t value_head_dim) {
+SeededLayer MakeSeededLayer(uint64_t model_seed, Dtype dtype, const SeededExtents& extents) {
   const Source source{model_seed, dtype};
-  const int64_t query_width = num_heads * head_dim;
-  const int64_t key_width = num_kv_heads * head_dim;
-  const int64_t value_width = num_kv_heads * value_head_dim;
-  const int64_t context_width = num_heads * value_head_dim;
+  const int64_t d_model = extents.d_model;
+  const int64_t query_width = extents.num_heads * extents.head_dim;
+  const int64_t key_width = extents.num_kv_heads * extents.head_dim;
+  const int64_t value_width = extents.num_kv_heads * extents.value_head_dim;
+  const int64_t context_width = extents.num_heads * extents.value_head_dim;
   const float stddev = WeightStddev(d_model);
   return {
       .query = source.Part("query", stddev, query_width * d_model),

@@ -30,8 +30,14 @@ struct SeededLayer {
   std::vector<float> query, key, value, output;
   std::vector<float> query_bias, key_bias, value_bias, output_bias;
 };
-SeededLayer MakeSeededLayer(uint64_t model_seed, Dtype dtype, int64_t d_model, int64_t num_heads,
-                            int64_t num_kv_heads, int64_t head_dim, int64_t value_head_dim);
+struct SeededExtents {
+  int64_t d_model = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t value_head_dim = 0;
+};
+SeededLayer MakeSeededLayer(uint64_t model_seed, Dtype dtype, const SeededExtents& extents);
 
 /// Returns rows of the seeded token or position table (`part` "token_embedding" or
 /// "position_embedding"): f32 [count, d_model], standard deviation 1 for tokens and 0.1 for

@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
 namespace attention {
+
+std::string ShapeText(const Shape& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 int64_t NumElements(const Shape& shape) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/runtime/aligned_buffer.h"
@@ -13,6 +14,9 @@
 namespace attention {
 
 using Shape = std::vector<int64_t>;
+
+/// Returns "[2, 5, 512]".
+std::string ShapeText(const Shape& shape);
 
 /// Returns the product of the extents, 0 if one of them is 0. REQUIRES: every extent >= 0 and the
 /// product fits.

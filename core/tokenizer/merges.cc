@@ -44,9 +44,9 @@ bool IsVersion(const json& merge) {
 
 }  // namespace
 
-// The tokens of a word while they are merged. A merged token takes the places of the tokens that it
-// consists of. Its first and its last place hold the number of its places, so that both neighbours
-// are found.
+// The tokens of a word while they are merged. A merged token takes the positions of the tokens that
+// it consists of. Its first and its last position hold the number of its positions, so that both
+// neighbours are found.
 class Merges::Word {
  public:
   Word(const Merges& merges, std::vector<int32_t>& ids)
@@ -55,8 +55,8 @@ class Merges::Word {
         lengths_(ids.size(), 1),
         max_candidates_(ids.size() + ids.size() / 4 + 1) {
     candidates_.reserve(ids.size());
-    for (size_t place = 0; place < ids.size(); ++place) {
-      Propose(place);
+    for (size_t position = 0; position < ids.size(); ++position) {
+      Propose(position);
     }
   }
 
@@ -67,7 +67,7 @@ class Merges::Word {
       std::pop_heap(candidates_.begin(), candidates_.end(), std::greater<>());
       candidates_.pop_back();
       if (const Merge* merge = MergeOf(best)) {
-        MergeWithNext(best.place, merge->id);
+        MergeWithNext(best.position, merge->id);
       }
       if (done % kMergesBetweenAsks == 0) {
         RETURN_IF_ERROR(CallYield(yield));
@@ -82,31 +82,31 @@ class Merges::Word {
 
   struct Candidate {
     uint32_t rank = 0;
-    uint32_t place = 0;  // of the left token
+    uint32_t position = 0;  // of the left token
 
     auto operator<=>(const Candidate&) const = default;
   };
 
-  size_t Next(size_t place) const { return place + lengths_[place]; }
+  size_t Next(size_t position) const { return position + lengths_[position]; }
 
   // Returns the merge of a candidate; null when one of its two tokens has been merged with another
   // one since the candidate was added.
   const Merge* MergeOf(const Candidate& candidate) const {
-    const Merge* merge = MergeAt(candidate.place);
+    const Merge* merge = MergeAt(candidate.position);
     return merge != nullptr && merge->rank == candidate.rank ? merge : nullptr;
   }
 
-  const Merge* MergeAt(size_t place) const {
-    const bool is_pair = ids_[place] != kGone && Next(place) < ids_.size();
-    return is_pair ? merges_.Find(ids_[place], ids_[Next(place)]) : nullptr;
+  const Merge* MergeAt(size_t position) const {
+    const bool is_pair = ids_[position] != kGone && Next(position) < ids_.size();
+    return is_pair ? merges_.Find(ids_[position], ids_[Next(position)]) : nullptr;
   }
 
-  void Propose(size_t place) {
-    if (const Merge* merge = MergeAt(place)) {
+  void Propose(size_t position) {
+    if (const Merge* merge = MergeAt(position)) {
       if (candidates_.size() >= max_candidates_) {
         DropOutdated();
       }
-      candidates_.push_back({.rank = merge->rank, .place = static_cast<uint32_t>(place)});
+      candidates_.push_back({.rank = merge->rank, .position = static_cast<uint32_t>(position)});
       std::push_heap(candidates_.begin(), candidates_.end(), std::greater<>());
     }
   }
@@ -117,16 +117,16 @@ class Merges::Word {
     std::make_heap(candidates_.begin(), candidates_.end(), std::greater<>());
   }
 
-  void MergeWithNext(size_t place, int32_t id) {
-    const size_t next = Next(place);
-    const int32_t length = lengths_[place] + lengths_[next];
-    ids_[place] = id;
+  void MergeWithNext(size_t position, int32_t id) {
+    const size_t next = Next(position);
+    const int32_t length = lengths_[position] + lengths_[next];
+    ids_[position] = id;
     ids_[next] = kGone;
-    lengths_[place] = lengths_[place + length - 1] = length;
-    if (place > 0) {
-      Propose(place - lengths_[place - 1]);
+    lengths_[position] = lengths_[position + length - 1] = length;
+    if (position > 0) {
+      Propose(position - lengths_[position - 1]);
     }
-    Propose(place);
+    Propose(position);
   }
 
   const Merges& merges_;

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "core/runtime/json_object.h"
 #include "core/runtime/yield.h"
@@ -40,7 +41,7 @@ class Merges {
 
   const Merge* Find(int32_t left, int32_t right) const;
 
-  absl::flat_hash_map<uint64_t, Merge> merges_;  // by left id and right id
+  std::unordered_map<uint64_t, Merge, absl::Hash<uint64_t>> merges_;  // by left id and right id
 };
 
 }  // namespace attention

@@ -62,7 +62,8 @@ absl::Status FindMatches(icu::RegexMatcher& matcher, size_t size_bytes, SpanSink
 absl::Status FindRegex(std::string_view text, const icu::RegexPattern& regex, SpanSink spans) {
   UErrorCode error = U_ZERO_ERROR;
   UText utext = UTEXT_INITIALIZER;
-  utext_openUTF8(&utext, text.data(), static_cast<int64_t>(text.size()), &error);
+  const icu::LocalUTextPointer opened(
+      utext_openUTF8(&utext, text.data(), static_cast<int64_t>(text.size()), &error));
   const std::unique_ptr<icu::RegexMatcher> matcher(regex.matcher(error));
   absl::Status status;
   if (U_SUCCESS(error)) {
@@ -70,7 +71,6 @@ absl::Status FindRegex(std::string_view text, const icu::RegexPattern& regex, Sp
     matcher->setTimeLimit(TimeLimit(text.size()), error);
     status = FindMatches(*matcher, text.size(), spans, error);
   }
-  utext_close(&utext);
   return U_FAILURE(error) ? MatchingError(regex, text.size(), error) : status;
 }
 

@@ -14,7 +14,8 @@ constexpr size_t kMaxSteps = 16;  // each may hold a copy of the text
 absl::Status AppendSteps(const JsonObject& step, const char* list, int depth,
                          std::vector<JsonObject>& steps) {
   const json* type = step.Find("type");
-  if (type == nullptr || *type != "Sequence") {
+  // The parser's own comparison with a text allocates in a noexcept function.
+  if (type == nullptr || !type->is_string() || type->get_ref<const std::string&>() != "Sequence") {
     if (steps.size() == kMaxSteps) {
       return step.Wrong("type", absl::StrCat("at most ", kMaxSteps, " steps"));
     }

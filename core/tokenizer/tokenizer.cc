@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/runtime/json_object.h"
@@ -70,7 +70,7 @@ struct Tokenizer::Parts {
   PreTokenizer pre_tokenizer;
   std::unique_ptr<SubwordModel> model;
   PostProcessor post_processor;
-  absl::flat_hash_map<int32_t, std::string> spelled_tokens;  // bytes, by id; ids may have gaps
+  std::unordered_map<int32_t, std::string> spelled_tokens;  // bytes, by id; ids may have gaps
   int64_t vocab_size = 0;
   int64_t bytes_per_token = kMinBytesPerToken;  // the most bytes of text for one token
 };

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 
 namespace attention {
 
@@ -35,8 +36,8 @@ class Trie {
  private:
   std::optional<Node> Step(Node from, char byte) const;
 
-  absl::flat_hash_map<int64_t, Node> children_;  // by 256 * node + byte
-  std::vector<int32_t> values_ = {-1};           // per node; -1: no key ends here
+  std::unordered_map<int64_t, Node, absl::Hash<int64_t>> children_;  // by 256 * node + byte
+  std::vector<int32_t> values_ = {-1};  // per node; -1: no key ends here
 };
 
 }  // namespace attention

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/runtime/json_object.h"
 
@@ -24,7 +24,7 @@ struct TextHash {
 /// A vocabulary. Thread-safe.
 class Vocabulary {
  public:
-  using Tokens = absl::flat_hash_map<std::string, int32_t, TextHash, std::equal_to<>>;
+  using Tokens = std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>;
 
   /// Reads the member "vocab" of a model, {token: id}. INVALID_ARGUMENT names the token.
   static absl::StatusOr<Vocabulary> Parse(const JsonObject& model);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
 #include "proto/codec/wire.h"
 
 namespace attention {
@@ -146,7 +147,7 @@ class Stripper {
     return Raw(length, out);
   }
 
-  // Reads a message that is dropped.
+  // Rewrites a nested message; with `is_kept` false it only checks and counts it.
   bool Nested(uint32_t tag, const KnownField& field, uint32_t length, bool is_kept,
               std::string& out) {
     const size_t begin = out.size();
@@ -254,9 +255,7 @@ absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& 
   std::string stripped;
   const bool is_read = stripper.Message(stripped);
   if (is_read) {
-    if (absl::Status status = stripper.CheckCounts(); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(stripper.CheckCounts());
   }
   if (!is_read || !message.ParseFromString(stripped)) {
     return absl::InvalidArgumentError(absl::StrCat("expected a message ", type, ", found ",

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -71,10 +70,6 @@ v1::DataType ToWire(Dtype dtype) {
     default:
       return v1::FP32;
   }
-}
-
-std::string ShapeText(const Shape& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
 absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload payload,

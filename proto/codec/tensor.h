@@ -13,9 +13,6 @@ namespace attention {
 
 v1::DataType ToWire(Dtype dtype);
 
-/// Returns "[2, 5, 512]".
-std::string ShapeText(const Shape& shape);
-
 /// A received tensor whose bytes are still in the message. The size of `payload` agrees with dtype
 /// and shape.
 struct ReceivedTensor {

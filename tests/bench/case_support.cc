@@ -34,8 +34,12 @@ void Append(const std::vector<double>& values, std::vector<double>& to) {
 }
 
 BenchLayer::BenchLayer(const CaseSpec& spec) {
-  const SeededLayer weights = MakeSeededLayer(7, spec.dtype, spec.d_model, spec.num_heads,
-                                              spec.num_kv_heads, spec.head_dim, spec.head_dim);
+  const SeededLayer weights = MakeSeededLayer(7, spec.dtype,
+                                              {.d_model = spec.d_model,
+                                               .num_heads = spec.num_heads,
+                                               .num_kv_heads = spec.num_kv_heads,
+                                               .head_dim = spec.head_dim,
+                                               .value_head_dim = spec.head_dim});
   const MultiHeadAttentionShape shape{spec.d_model,      spec.d_model,  spec.num_heads,
                                       spec.num_kv_heads, spec.head_dim, spec.head_dim};
   layer = *MultiHeadAttention::Create(

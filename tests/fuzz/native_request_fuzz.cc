@@ -11,8 +11,11 @@ absl::Status Plan(const uint8_t* data, size_t size, size_t slice_bytes) {
   if (!received.ok()) {
     return received.status();
   }
-  const auto plan =
-      attention::PlanAttend(*received, attention::FuzzedModels(), {1 << 20, "--max-message-bytes"});
+  const auto model = attention::ModelOf(received->message, attention::FuzzedModels());
+  if (!model.ok()) {
+    return model.status();
+  }
+  const auto plan = attention::PlanAttendOn(*model, *received, {1 << 20, "--max-message-bytes"});
   if (plan.ok()) {
     attention::CheckPlan(*plan);
   }

@@ -33,7 +33,6 @@ int64_t PanelColumnsOf(Dtype compute, int64_t value_width) {
 struct PlanCache {
   Mutex mutex;
   using Key = std::tuple<Dtype, int64_t, int64_t>;
-  /// Not a map of Abseil, which does not survive bad_alloc.
   std::unordered_map<Key, std::unique_ptr<AttentionPlan>, absl::Hash<Key>> plans
       ABSL_GUARDED_BY(mutex);
 };

@@ -14,9 +14,9 @@ RowGroup MakeGroup(KeyTile& keys, const RowKeys& row_keys, const KeyRange& tile,
     const int64_t begin = std::min(std::max(row_keys.begin[r], tile.begin) - tile.begin, end);
     keys.visible_begin[r] = begin;
     keys.visible_end[r] = end;
-    const bool sees_some = begin < end;
-    group.part.begin = std::min(group.part.begin, sees_some ? begin : kKeyTile);
-    group.part.end = std::max(group.part.end, sees_some ? end : 0);
+    const bool attends_to_some = begin < end;
+    group.part.begin = std::min(group.part.begin, attends_to_some ? begin : kKeyTile);
+    group.part.end = std::max(group.part.end, attends_to_some ? end : 0);
     group.common_begin = std::max(group.common_begin, begin);
     group.common_end = std::min(group.common_end, end);
   }

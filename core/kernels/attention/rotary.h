@@ -61,8 +61,7 @@ class RotaryTables {
     Rotary rotary;  // with `dim` and `frequencies`, and no position_offset
     std::vector<double> frequencies;
     bool is_given;  // whether the caller gave the frequencies
-    /// The tables by their first position and number of positions. (Abseil's maps do not survive
-    /// bad_alloc.)
+    /// The tables by their first position and number of positions.
     std::unordered_map<std::pair<int64_t, int64_t>, std::unique_ptr<RotaryTable>,
                        absl::Hash<std::pair<int64_t, int64_t>>>
         tables = {};

@@ -26,8 +26,6 @@ KernelRun::~KernelRun() {
 
 GemmCounts CountGemmKernels() { return GemmCache::Get().counts(); }
 
-void SetMaxGemmKernels(int64_t max_kernels) { GemmCache::Get().SetMax(max_kernels); }
-
 void OnGemmEviction(void (*forget)()) { GemmCache::Get().SetListener(forget); }
 
 }  // namespace attention

@@ -42,9 +42,6 @@ class KernelRun {
 /// Returns the counts of this process. Thread-safe.
 GemmCounts CountGemmKernels();
 
-/// Replaces kMaxGemmKernels. For tests.
-void SetMaxGemmKernels(int64_t max_kernels);
-
 /// Sets the function that is called before kernels are freed, while no lease lives. It must drop
 /// all pointers to kernels that outlive a lease. A later call replaces it.
 void OnGemmEviction(void (*forget)());

@@ -35,6 +35,7 @@ class GemmCache {
   void Enter();
   void Leave();
   GemmCounts counts();
+  /// Replaces kMaxGemmKernels, in tests.
   void SetMax(int64_t max_kernels) { max_kernels_ = max_kernels; }
   void SetListener(void (*forget)()) { forget_ = forget; }
 
@@ -55,7 +56,6 @@ class GemmCache {
   std::atomic<void (*)()> forget_ = nullptr;
 
   Mutex mutex_;
-  /// Not a map of Abseil, which does not survive bad_alloc.
   std::unordered_map<GemmShape, Entry, absl::Hash<GemmShape>> entries_ ABSL_GUARDED_BY(mutex_);
   int64_t round_ ABSL_GUARDED_BY(mutex_) = 1;  // evictions so far, and one
   int64_t num_generated_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -70,6 +70,10 @@ QuantisedInput Quantise(const MatrixView& input, Workspace& workspace) {
 
 }  // namespace
 
+Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths) {
+  return dtype == WeightsDtype::kBf16 && has_even_widths ? ComputeDtype(Dtype::kBf16) : Dtype::kF32;
+}
+
 /// The products of one tile height: the first chain of K overwrites, later ones accumulate.
 struct PackedLinear::Kernels {
   int64_t rows = 0;

@@ -24,6 +24,10 @@ struct OutputRows {
   MutableMatrixView view;
 };
 
+/// Returns the dtype of the rows between the products of a layer. bf16 products work on pairs, so
+/// they need even widths: `has_even_widths` says whether all widths of the layer are even.
+Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths);
+
 /// One or several linear maps of the same input (*parts*), packed for one product. Immutable;
 /// thread-safe, where each call has a workspace of its own.
 class PackedLinear {

@@ -126,6 +126,39 @@ TEST(KvMemoryTest, ForksShareUntilOneIsAppendedTo) {
   }
 }
 
+/// Forks that go in any order, while the others grow and are truncated.
+TEST(KvMemoryTest, ForksThatGoLeaveTheBitsOfTheOthers) {
+  AttentionProblem problem(9, Dtype::kF32, kCachedExtents, {.causal = true});
+  RunAlone(problem);
+  const std::vector<uint8_t> expected = Bytes(problem.output);
+  for (const int64_t shared : {1, 100, 256, 400}) {
+    for (const int64_t first_to_go : {0, 1, 2}) {
+      std::vector<std::unique_ptr<AttentionProblem>> problems;
+      std::vector<std::unique_ptr<CachedSequence>> sequences;
+      for (int i = 0; i < 3; ++i) {
+        problems.push_back(std::make_unique<AttentionProblem>(9, Dtype::kF32, kCachedExtents,
+                                                              AttentionOptions{.causal = true}));
+        sequences.push_back(std::make_unique<CachedSequence>(*problems.back(), Storage::kF32));
+      }
+      sequences[0]->Step(shared);
+      sequences[1]->cache() = sequences[0]->cache().Fork();
+      sequences[2]->cache() = sequences[1]->cache().Fork();
+      sequences[first_to_go].reset();
+      for (const int64_t index : {(first_to_go + 1) % 3, (first_to_go + 2) % 3}) {
+        CachedSequence& one = *sequences[index];
+        one.Attend(shared);
+        one.Step(20);
+        ASSERT_THAT(one.cache().Truncate(shared), IsOk());
+        one.Step(20);
+      }
+      sequences[(first_to_go + 1) % 3].reset();
+      const int64_t last = (first_to_go + 2) % 3;
+      sequences[last]->Step(kCachedLength - shared - 20);
+      EXPECT_EQ(Bytes(problems[last]->output), expected) << shared << ", " << last;
+    }
+  }
+}
+
 TEST(KvMemoryTest, CountsEveryPageOnce) {
   auto memory = std::make_shared<KvMemory>();
   const KvCacheShape shape{2, 64, 64, Storage::kF32};

@@ -1,6 +1,8 @@
 // Room that a cache makes ahead of what is appended.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,8 +37,12 @@ TEST_F(KvReserveTest, TwiceOrAppendingAfterItTakesNoPageTwice) {
       const auto memory = std::make_shared<KvMemory>();
       KvCache cache = NewCache(memory);
       ASSERT_THAT(Append(cache, held), IsOk());
+      const KvGrowth growth = cache.GrowthFor(more);
+      const size_t before = memory->used_bytes();
       ASSERT_THAT(cache.Reserve(more), IsOk());
       const size_t reserved = memory->used_bytes();
+      EXPECT_EQ(static_cast<int64_t>(reserved - before), growth.bytes);
+      EXPECT_EQ(growth.last_page_bytes > 0, reserved > before);
       EXPECT_EQ(reserved, cache.size_bytes());
       EXPECT_EQ(reserved, Bytes(held + more)) << held << " + " << more;
       const CachedKeyValues view = cache.View();
@@ -117,6 +123,81 @@ TEST_F(KvReserveTest, ASharedPageIsCopiedWhenTokensAreAppended) {
   ASSERT_THAT(Append(fork, 1), IsOk());
   EXPECT_NE(fork.PageOf(0), cache.PageOf(0));
   EXPECT_EQ(memory->used_bytes(), 2 * Bytes(100));
+}
+
+TEST_F(KvReserveTest, APageThatNobodySharesAnyMoreIsNotCopied) {
+  const auto memory = std::make_shared<KvMemory>(Bytes(128));
+  KvCache cache = NewCache(memory);
+  ASSERT_THAT(Append(cache, 100), IsOk());
+  for (int64_t length = 100; length < 110; ++length) {
+    std::optional<KvCache> fork = cache.Fork();
+    std::optional<KvCache> fork_of_fork = fork->Fork();
+    (length % 2 == 0 ? fork : fork_of_fork).reset();
+    EXPECT_EQ(cache.GrowthFor(1).bytes, static_cast<int64_t>(Bytes(128))) << "one still shares it";
+    fork.reset();
+    fork_of_fork.reset();
+    EXPECT_EQ(cache.GrowthFor(1).bytes, 0);
+    ASSERT_THAT(Append(cache, 1), IsOk()) << "a copy would have no room";
+  }
+  EXPECT_EQ(memory->used_bytes(), Bytes(128));
+}
+
+TEST_F(KvReserveTest, TheLastOfSeveralForksOwnsThePage) {
+  const auto memory = std::make_shared<KvMemory>(Bytes(128));
+  std::optional<KvCache> cache = NewCache(memory);
+  ASSERT_THAT(Append(*cache, 100), IsOk());
+  std::optional<KvCache> fork = cache->Fork();
+  KvCache fork_of_fork = fork->Fork();
+  fork.reset();
+  cache.reset();
+  ASSERT_THAT(fork_of_fork.Truncate(70), IsOk());
+  ASSERT_THAT(Append(fork_of_fork, 58), IsOk());
+  EXPECT_EQ(memory->used_bytes(), Bytes(128));
+}
+
+TEST_F(KvReserveTest, APageThatAnotherSharesAgainIsCopied) {
+  const auto memory = std::make_shared<KvMemory>();
+  KvCache cache = NewCache(memory);
+  ASSERT_THAT(Append(cache, 100), IsOk());
+  std::optional<KvCache> fork = cache.Fork();
+  fork.reset();
+  ASSERT_THAT(cache.Reserve(1), IsOk());
+  const KvCache other = cache.Fork();
+  EXPECT_EQ(cache.GrowthFor(1).bytes, static_cast<int64_t>(Bytes(128)));
+  ASSERT_THAT(Append(cache, 1), IsOk());
+  EXPECT_NE(cache.PageOf(0), other.PageOf(0));
+}
+
+TEST_F(KvReserveTest, APageThatIsOwnAgainIsCopiedToALargerOneAtOnce) {
+  const auto memory = std::make_shared<KvMemory>(Bytes(128));
+  KvCache cache = NewCache(memory);
+  ASSERT_THAT(Append(cache, 60), IsOk());
+  cache.Fork();
+  EXPECT_EQ(cache.BytesToMove(5), Bytes(64));
+  ASSERT_THAT(Append(cache, 68), IsOk()) << "its memory counts as free";
+  EXPECT_EQ(memory->used_bytes(), Bytes(128));
+}
+
+TEST_F(KvReserveTest, TheErrorSaysWhoseShareIsUsed) {
+  const auto whole = std::make_shared<KvMemory>(10 * Bytes(64));
+  const auto may_take = [](size_t own, size_t more, size_t, size_t max) {
+    return own + more <= max / 5;
+  };
+  KvCache cache = NewCache(std::make_shared<KvMemory>(whole, may_take, "tenant \"a\""));
+  KvCache other = NewCache(whole);
+  ASSERT_THAT(Append(cache, 128), IsOk());
+  ASSERT_THAT(Append(other, 64), IsOk());
+  EXPECT_EQ(cache.memory().RoomFor(cache.GrowthFor(1)), KvMemory::Room::kShareUsed);
+  EXPECT_EQ(other.memory().RoomFor(other.GrowthFor(1)), KvMemory::Room::kEnough);
+  const auto text = [](size_t bytes) { return std::to_string(bytes); };
+  EXPECT_THAT(Append(cache, 1),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       ::testing::Eq("key/value cache: expected room for 1 tokens more (" +
+                                     text(Bytes(192)) +
+                                     " bytes a page), found tenant \"a\" has used its share: " +
+                                     text(Bytes(128)) + " of the " + text(Bytes(128) + Bytes(64)) +
+                                     " bytes in use of " + text(10 * Bytes(64)) + ", " +
+                                     text(Bytes(192) - Bytes(128)) + " more would exceed it")));
 }
 
 TEST_F(KvReserveTest, TellsWhatItWouldCopyAtOnce) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/layers/feed_forward.h"
+#include "core/kernels/linear/linear.h"
 #include "core/tensor/seeded.h"
 
 namespace attention {

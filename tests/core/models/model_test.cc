@@ -1,3 +1,5 @@
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/models/model_repository.h"
@@ -50,6 +52,31 @@ TEST(ParseSeededModelSpecTest, NamesWhatIsWrong) {
 TEST(ModelTest, RefusesHeadsThatDoNotDivideTheModel) {
   EXPECT_THAT(Model::CreateSeeded({.name = "a", .d_model = 65, .num_heads = 4}),
               StatusIs(kInvalid, HasSubstr("d_model: expected a multiple of num_heads 4")));
+}
+
+TEST(ModelTest, RefusesExtentsThatAreTooLarge) {
+  const std::string layer = "d_model=8,num_heads=8,";
+  const std::pair<std::string, std::string> bad[] = {
+      {"d_model=1048577,num_heads=8", "d_model: expected 1 to 1048576, found 1048577"},
+      {"d_model=8,num_heads=1048577", "num_heads: expected 1 to 1048576, found 1048577"},
+      {layer + "num_kv_heads=1048577", "num_kv_heads: expected 0 to 1048576, found 1048577"},
+      {layer + "head_dim=1048577", "head_dim: expected 0 to 1048576, found 1048577"},
+      {layer + "value_head_dim=1048577", "value_head_dim: expected 0 to 1048576, found 1048577"},
+      {layer + "vocab_size=2305843009213693952,max_positions=8",
+       "vocab_size: expected 0 to 1048576, found 2305843009213693952"},
+      {layer + "vocab_size=8,max_positions=2305843009213693952",
+       "max_positions: expected 1 to 1048576, found 2305843009213693952"},
+      {layer + "vocab_size=8", "max_positions: expected 1 to 1048576, found 0"},
+      {"d_model=1048576,num_heads=1048576,head_dim=1048576",
+       "number of weights: expected 1 to 274877906944, found 4611686018427387904"},
+      {"d_model=524288,num_heads=1,head_dim=1,vocab_size=1048576,max_positions=1",
+       "number of weights: expected 1 to 274877906944, found 549758435328"},
+  };
+  for (const auto& [extents, message] : bad) {
+    const auto spec = ParseSeededModelSpec("a:" + extents);
+    ASSERT_THAT(spec, IsOk()) << extents;
+    EXPECT_THAT(Model::CreateSeeded(*spec), StatusIs(kInvalid, message)) << extents;
+  }
 }
 
 TEST(ModelTest, EmbedsTokenPlusPosition) {

@@ -42,11 +42,11 @@ TEST(StackRefusalTest, NamesWhatIsWrong) {
   const int64_t heads = model.info().layers[0].shape.num_heads;
   const WeightsChoice layer_beyond{.layers = {std::ssize(model.info().layers)}};
   const WeightsChoice head_beyond{.layers = {0}, .heads = {heads}};
-  struct Case {
+  struct WrongRun {
     std::function<void(StackRunOfTwo& run)> spoil;
     std::string text;
   };
-  const Case cases[] = {
+  const WrongRun cases[] = {
       {[](StackRunOfTwo& run) { run.sequences[1].first_row = 2; },
        "sequence 1: first_row: expected 3, found 2"},
       {[](StackRunOfTwo& run) { run.sequences[1].seq_len = 3; },
@@ -75,7 +75,7 @@ TEST(StackRefusalTest, NamesWhatIsWrong) {
        "sequence 0: weights_choice.heads: expected 0 to " + std::to_string(heads - 1) + ", found " +
            std::to_string(heads)},
   };
-  for (const Case& wrong : cases) {
+  for (const WrongRun& wrong : cases) {
     StackRunOfTwo run(model);
     wrong.spoil(run);
     EXPECT_THAT(run.On(model), StatusIs(absl::StatusCode::kInvalidArgument, wrong.text));

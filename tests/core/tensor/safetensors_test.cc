@@ -186,6 +186,12 @@ struct BadHeader {
   const char* message;  // part of the refusal
 };
 
+TEST_F(SafetensorsTest, ATensorWithoutElementsMayHaveAnyExtents) {
+  EXPECT_THAT(
+      Read(R"({"x":{"dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", ""),
+      IsOk());
+}
+
 TEST_F(SafetensorsTest, EntriesThatLieAreRefused) {
   const BadHeader bad_headers[] = {
       {R"({"x":7})", "tensor \"x\": expected an object, found 7"},
@@ -198,7 +204,7 @@ TEST_F(SafetensorsTest, EntriesThatLieAreRefused) {
       {R"({"x":{"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,8]}})",
        "found 9223372036854775808"},
       {R"({"x":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}})",
-       "less than 2^64 bytes"},
+       "expected a size below 2^63 bytes, found [4294967296, 4294967296] of F32"},
       {R"({"x":{"dtype":"F32","shape":[2]}})", "data_offsets: expected a list, found none"},
       {R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8]}})", "found [8]"},
       {R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", "found [8, 0]"},
@@ -212,7 +218,7 @@ TEST_F(SafetensorsTest, EntriesThatLieAreRefused) {
        "(overlap)"},
       {R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
        R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
-       "found it again"},
+       "header: expected each tensor and member once, found \"x\" again"},
   };
   for (const BadHeader& bad : bad_headers) {
     EXPECT_THAT(Read(bad.text, "12345678"),

@@ -77,7 +77,7 @@ TEST(SeededTest, PartsOfAModelHaveSeedsOfTheirOwn) {
 }
 
 TEST(SeededTest, LayerHasTheDocumentedExtentsAndScales) {
-  const SeededLayer layer = MakeSeededLayer(1, Dtype::kF32, 64, 6, 2, 16, 8);
+  const SeededLayer layer = MakeSeededLayer(1, Dtype::kF32, {64, 6, 2, 16, 8});
   EXPECT_EQ(layer.query.size(), 6u * 16 * 64);
   EXPECT_EQ(layer.key.size(), 2u * 16 * 64);
   EXPECT_EQ(layer.value.size(), 2u * 8 * 64);
@@ -92,8 +92,8 @@ TEST(SeededTest, LayerHasTheDocumentedExtentsAndScales) {
 }
 
 TEST(SeededTest, PartsAreRoundedToTheDtype) {
-  const SeededLayer exact = MakeSeededLayer(1, Dtype::kF32, 8, 2, 2, 4, 4);
-  const SeededLayer layer = MakeSeededLayer(1, Dtype::kBf16, 8, 2, 2, 4, 4);
+  const SeededLayer exact = MakeSeededLayer(1, Dtype::kF32, {8, 2, 2, 4, 4});
+  const SeededLayer layer = MakeSeededLayer(1, Dtype::kBf16, {8, 2, 2, 4, 4});
   for (size_t i = 0; i < layer.query.size(); ++i) {
     EXPECT_EQ(layer.query[i], ToFloat(ToBf16(exact.query[i]))) << i;
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/attention/attention.h"
+#include "core/kernels/gemm/gemm_cache.h"
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/tensor/seeded.h"
@@ -155,7 +156,7 @@ std::vector<float> ProductOfOnes(int64_t k) {
 class GemmCacheTest : public ::testing::Test {
  protected:
   static constexpr int64_t kMax = 8;
-  ~GemmCacheTest() override { SetMaxGemmKernels(kMaxGemmKernels); }
+  ~GemmCacheTest() override { GemmCache::Get().SetMax(kMaxGemmKernels); }
 };
 
 TEST_F(GemmCacheTest, GeneratesAShapeOnce) {
@@ -168,7 +169,7 @@ TEST_F(GemmCacheTest, GeneratesAShapeOnce) {
 }
 
 TEST_F(GemmCacheTest, AFloodOfShapesIsHeldWithinTheBound) {
-  SetMaxGemmKernels(kMax);
+  GemmCache::Get().SetMax(kMax);
   const GemmCounts before = CountGemmKernels();
   for (int64_t k = 1; k <= 60; ++k) {
     ASSERT_EQ(ProductOfOnes(k), std::vector<float>(5 * 16, static_cast<float>(k)));
@@ -180,7 +181,7 @@ TEST_F(GemmCacheTest, AFloodOfShapesIsHeldWithinTheBound) {
 }
 
 TEST_F(GemmCacheTest, WhatIsUsedAllTheTimeIsNotDisplacedByWhatIsUsedOnce) {
-  SetMaxGemmKernels(kMax);
+  GemmCache::Get().SetMax(kMax);
   ProductOfOnes(64);
   for (int64_t k = 1; k <= 16; ++k) {  // some evictions, in all of which it is used
     ProductOfOnes(k);
@@ -195,7 +196,7 @@ TEST_F(GemmCacheTest, WhatIsUsedAllTheTimeIsNotDisplacedByWhatIsUsedOnce) {
 }
 
 TEST_F(GemmCacheTest, NothingIsFreedWhileSomebodyComputes) {
-  SetMaxGemmKernels(kMax);
+  GemmCache::Get().SetMax(kMax);
   ProductOfOnes(300);  // frees what other tests have left
   const KernelLease lease;
   const int64_t evicted = CountGemmKernels().evicted;
@@ -213,7 +214,7 @@ TEST_F(GemmCacheTest, NothingIsFreedWhileSomebodyComputes) {
 
 // Attention keeps pointers to its kernels between calls.
 TEST_F(GemmCacheTest, AComputationWithinAnotherOfItsThreadDoesNotWaitForIt) {
-  SetMaxGemmKernels(kMax);
+  GemmCache::Get().SetMax(kMax);
   const KernelLease outer;
   for (int64_t k = 1; CountGemmKernels().held <= 2 * kMax; ++k) {
     ProductOfOnes(400 + k);
@@ -232,7 +233,7 @@ TEST_F(GemmCacheTest, AttentionGivesTheSameBitsWhileItsKernelsComeAndGo) {
     return Bytes(problem.output);
   };
   const auto expected = run(48);
-  SetMaxGemmKernels(kMax);
+  GemmCache::Get().SetMax(kMax);
   const int64_t evicted = CountGemmKernels().evicted;
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {

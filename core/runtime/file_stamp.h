@@ -1,0 +1,12 @@
+// What tells whether a file has changed.
+#pragma once
+
+#include <string>
+
+namespace attention {
+
+/// Returns a text that changes when the file is replaced, written to, created or removed, by what
+/// stat says. Links are followed.
+std::string FileStamp(const std::string& path);
+
+}  // namespace attention
