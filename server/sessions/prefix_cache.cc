@@ -233,10 +233,26 @@ void PrefixCache::WakeIf(bool has_removed) {
   }
 }
 
-void PrefixCache::DestroyRemoved() {
+bool PrefixCache::DestroyRemoved() {
   Removed removed;  // destroyed without the lock
   MutexLock lock(mutex_);
   removed = std::exchange(removed_, {});
+  return !removed.is_empty();
+}
+
+void PrefixCache::RemoveGone() {
+  MutexLock lock(mutex_);
+  RemoveTreesOfGoneModels();
+}
+
+void PrefixCache::VisitPages(
+    absl::FunctionRef<bool(const std::string& account, const CachePage& page)> visit) const {
+  MutexLock lock(mutex_);
+  for (const auto& [_, owned] : trees_) {
+    if (!owned.tree.VisitPages([&](const CachePage& page) { return visit(owned.account, page); })) {
+      return;
+    }
+  }
 }
 
 PrefixStatistics PrefixCache::statistics() const {

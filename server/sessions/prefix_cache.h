@@ -104,8 +104,15 @@ class PrefixCache {
   /// or of accounts that have more of that memory by `bytes_of`. Returns false when there is none.
   bool EvictFor(const std::string& account,
                 absl::FunctionRef<int64_t(const std::string&)> bytes_of);
-  /// Gives back the memory of what has left the cache.
-  void DestroyRemoved();
+  /// Gives back the memory of what has left the cache. Returns false when there was nothing.
+  bool DestroyRemoved();
+  /// Removes the prefixes of models that are gone.
+  void RemoveGone();
+  /// Visits the pages of all prefixes that nobody waits for, with the account that they belong to,
+  /// until `visit` returns false. The users of a page are caches outside of the prefixes. It may
+  /// visit a page more than once.
+  void VisitPages(
+      absl::FunctionRef<bool(const std::string& account, const CachePage& page)> visit) const;
 
   PrefixStatistics statistics() const;
 

@@ -222,12 +222,32 @@ void PrefixTree::Remove(Node* leaf, Removed& removed) {
 // Looks at one layer, since all are shared alike.
 bool PrefixTree::IsInUse(const Node& leaf) const {
   const KvCache& cache = leaf.caches.front();
-  const int64_t page_tokens = cache.shape().page_tokens;
-  bool is_in_use = leaf.holds > 0;
-  for (int64_t token = leaf.begin(); token < leaf.end; token += page_tokens - token % page_tokens) {
-    is_in_use |= cache.NumSharing(token) > uses_.find(cache.PageOf(token))->second.nodes;
+  bool is_in_use = true;
+  for (int64_t token = leaf.begin(); token < leaf.end; token = NextPage(cache, token)) {
+    is_in_use &= cache.NumSharing(token) > uses_.find(cache.PageOf(token))->second.nodes;
   }
-  return is_in_use;
+  return is_in_use || leaf.holds > 0;
+}
+
+bool PrefixTree::VisitPages(absl::FunctionRef<bool(const CachePage& page)> visit) const {
+  std::vector<const Node*> rest = {&root_};
+  while (!rest.empty()) {
+    const Node* node = rest.back();
+    rest.pop_back();
+    for (const auto& [_, child] : node->children) {
+      rest.push_back(child.get());
+    }
+    const int64_t end = node->holds > 0 ? 0 : node->end;
+    for (int64_t token = node->begin(); token < end;
+         token = NextPage(node->caches.front(), token)) {
+      CachePage page = CachePageOf(node->caches, token);
+      page.num_users -= uses_.find(page.page)->second.nodes;
+      if (!visit(page)) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 void PrefixTree::PrepareCount(const Node& node) {

@@ -8,7 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/attention/kv_cache.h"
+#include "server/sessions/cache_pages.h"
 
 namespace attention {
 
@@ -92,9 +94,13 @@ class PrefixTree {
             Removed& removed);
   /// Removes a leaf. Does not throw. REQUIRES: it is not the root.
   void Remove(Node* leaf, Removed& removed);
-  /// Returns whether the leaf is held, or caches outside of the tree use pages of its tokens, so
-  /// that its removal frees no memory.
+  /// Returns whether the leaf is held, or caches outside of the tree use all pages of its tokens,
+  /// so that its removal frees no memory, nor does that of the nodes before it.
   bool IsInUse(const Node& leaf) const;
+  /// Visits the pages of all tokens, except for those of held nodes, until `visit` returns false;
+  /// returns false then. The users of a page are caches outside of the tree. It may visit a page
+  /// more than once.
+  bool VisitPages(absl::FunctionRef<bool(const CachePage& page)> visit) const;
 
   /// Returns the size of the tree's pages and chunks, each counted once, and of its nodes, with
   /// their ids and the tables of their caches.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 
@@ -43,7 +44,6 @@ absl::Status Session::Fork(SessionSequence& parent, int64_t number,
   SessionSequence fork = {.caches = {},
                           .length = parent.length,
                           .cache_bytes = parent.cache_bytes,
-                          .sized_length = parent.sized_length,
                           .tables = std::move(tables)};
   for (KvCache& cache : parent.caches) {
     fork.caches.push_back(cache.Fork());
@@ -52,29 +52,22 @@ absl::Status Session::Fork(SessionSequence& parent, int64_t number,
   return absl::OkStatus();
 }
 
-SessionUse Session::use() {
+SessionUse Session::use() const {
   SessionUse use = {.sequences = std::ssize(sequences_)};
-  for (auto& [_, sequence] : sequences_) {
-    if (sequence.sized_length != sequence.length) {
-      sequence.sized_length = sequence.length;
-      sequence.cache_bytes = 0;
-      for (const KvCache& cache : sequence.caches) {
-        sequence.cache_bytes +=
-            static_cast<int64_t>(KvCache::SizeBytes(cache.shape(), sequence.length));
-      }
-    }
+  for (const auto& [_, sequence] : sequences_) {
     use.tokens += sequence.length;
     use.cache_bytes += sequence.cache_bytes;
   }
   return use;
 }
 
-size_t CacheBytesWith(const std::vector<KvCache>& caches, int64_t tokens) {
-  size_t bytes = 0;
-  for (const KvCache& cache : caches) {
-    bytes += KvCache::SizeBytes(cache.shape(), cache.length() + tokens);
+void Session::VisitPages(absl::FunctionRef<void(const CachePage& page)> visit) const {
+  for (const auto& [_, sequence] : sequences_) {
+    for (int64_t token = 0; token < sequence.length;
+         token = NextPage(sequence.caches.front(), token)) {
+      visit(CachePageOf(sequence.caches, token));
+    }
   }
-  return bytes;
 }
 
 size_t BytesToMove(const SessionSequence& sequence, int64_t tokens) {
@@ -85,7 +78,27 @@ size_t BytesToMove(const SessionSequence& sequence, int64_t tokens) {
   return bytes;
 }
 
+KvGrowth GrowthFor(const std::vector<KvCache>& caches, int64_t tokens) {
+  KvGrowth growth;
+  for (const KvCache& cache : caches) {
+    growth += cache.GrowthFor(tokens);
+  }
+  return growth;
+}
+
+// Looks at all caches first, since a page that was replaced by a larger one does not come back.
 absl::Status ReserveTokens(std::vector<KvCache>& caches, int64_t tokens) {
+  const KvGrowth growth = GrowthFor(caches, tokens);
+  const KvMemory::Room room =
+      caches.empty() ? KvMemory::Room::kEnough : caches.front().memory().RoomFor(growth);
+  if (room != KvMemory::Room::kEnough) {
+    return Refuse(absl::StatusCode::kResourceExhausted,
+                  absl::StrCat("key/value cache: expected room for ", tokens, " tokens more (",
+                               growth.bytes, " bytes), found ",
+                               caches.front().memory().Describe(growth), " (--max-cache-bytes)"),
+                  {.reason = room == KvMemory::Room::kShareUsed ? RefusalReason::kTenantShare
+                                                                : RefusalReason::kLimit});
+  }
   for (KvCache& cache : caches) {
     if (absl::Status status = cache.Reserve(tokens); !status.ok()) {
       for (KvCache& each : caches) {
@@ -106,6 +119,13 @@ int64_t TableBytes(const std::vector<KvCache>& caches) {
   return static_cast<int64_t>(bytes);
 }
 
+void SetSize(SessionSequence& sequence) {
+  sequence.cache_bytes = 0;
+  for (const KvCache& cache : sequence.caches) {
+    sequence.cache_bytes += static_cast<int64_t>(cache.size_bytes());
+  }
+}
+
 absl::Status TruncateTokens(SessionSequence& sequence, int64_t length) {
   if (length < 0 || length > sequence.length) {
     return absl::InvalidArgumentError(
@@ -115,6 +135,7 @@ absl::Status TruncateTokens(SessionSequence& sequence, int64_t length) {
     RETURN_IF_ERROR(cache.Truncate(length));
   }
   sequence.length = length;
+  SetSize(sequence);
   return absl::OkStatus();
 }
 

@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/attention/kv_cache.h"
 #include "core/models/model.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "server/scheduling/fair_budget.h"
+#include "server/sessions/cache_pages.h"
 
 namespace attention {
 
@@ -40,15 +42,14 @@ struct SessionPlan {
 };
 
 /// A sequence: its tokens, and their keys and values in each layer that runs. It has one action at
-/// a time, and only the action that makes it busy changes the other members. `length` and the
-/// vector `caches` change under the stream's lock (StreamSession), since Session::use reads them.
+/// a time, and only the action that makes it busy changes the other members. `length` and
+/// `cache_bytes` change under the stream's lock (StreamSession), since Session::use reads them.
 struct SessionSequence {
   std::vector<KvCache> caches;
   int64_t length = 0;
   bool is_busy = false;
-  /// The size of the caches when the sequence had `sized_length` tokens, for Session::use.
+  /// The size of the caches' pages after the last action (SetSize), for Session::use.
   int64_t cache_bytes = 0;
-  int64_t sized_length = 0;
   /// The memory of the tables of shared pages: of a fork, or of a prefix. Null: there is none.
   std::unique_ptr<FairBudget::Part> tables = nullptr;
 };
@@ -85,9 +86,10 @@ class Session {
   /// Ends the sequence. REQUIRES: it is busy with the caller's action.
   void Release(int64_t number) { sequences_.erase(number); }
 
-  /// Returns what the session holds. Busy sequences count as they were before. It visits the caches
-  /// of those sequences alone whose length has changed: every answer to an action has these counts.
-  SessionUse use();
+  /// Returns what the session holds. Busy sequences count as they were before.
+  SessionUse use() const;
+  /// Visits the pages of all sequences. REQUIRES: none is busy.
+  void VisitPages(absl::FunctionRef<void(const CachePage& page)> visit) const;
 
  private:
   const SessionPlan plan_;
@@ -98,16 +100,21 @@ class Session {
 /// Returns the NOT_FOUND of actions on a sequence that does not exist.
 absl::Status NoSuchSequence(int64_t number);
 
+/// Returns the memory that ReserveTokens takes.
+KvGrowth GrowthFor(const std::vector<KvCache>& caches, int64_t tokens);
 /// Reserves room for `tokens` more tokens in each cache, or in none; no cache loses tokens.
-/// RESOURCE_EXHAUSTED as KvCache::Reserve.
+/// RESOURCE_EXHAUSTED, with a Refusal, when the memory has no room, or the account has used its
+/// share of it: then nothing has changed, except that a cache may keep a larger last page if
+/// another session took the room meanwhile.
 absl::Status ReserveTokens(std::vector<KvCache>& caches, int64_t tokens);
 /// Returns about how many bytes ReserveTokens would copy.
 size_t BytesToMove(const SessionSequence& sequence, int64_t tokens);
-/// Returns the size of all caches if they had `tokens` more tokens.
-size_t CacheBytesWith(const std::vector<KvCache>& caches, int64_t tokens);
 /// Returns the size of the caches besides their pages.
 int64_t TableBytes(const std::vector<KvCache>& caches);
-/// Truncates the sequence. INVALID_ARGUMENT for a length beyond its own.
+/// Notes the size of the sequence's caches.
+void SetSize(SessionSequence& sequence);
+/// Truncates the sequence, which may leave its last page larger than it needs. INVALID_ARGUMENT for
+/// a length beyond its own.
 absl::Status TruncateTokens(SessionSequence& sequence, int64_t length);
 
 }  // namespace attention

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <random>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -101,7 +102,7 @@ std::shared_ptr<KvMemory> SessionTable::memory(const std::string& account) {
     }
   }
   std::erase_if(parts_, [](const auto& part) { return part.second.expired(); });
-  auto part = std::make_shared<KvMemory>(memory_, MayTakePages);
+  auto part = std::make_shared<KvMemory>(memory_, MayTakePages, account);
   parts_[account] = part;
   return part;
 }
@@ -126,14 +127,73 @@ bool SessionTable::EvictPrefixFor(const std::string& account) {
 
 absl::Status SessionTable::ReserveFor(const std::string& account, std::vector<KvCache>& caches,
                                       int64_t tokens, MayEndParked may_end_parked) {
-  const bool could_fit = CacheBytesWith(caches, tokens) <= memory(account)->max_bytes();
   absl::Status reserved = ReserveTokens(caches, tokens);
+  if (!absl::IsResourceExhausted(reserved)) {
+    return reserved;
+  }
+  prefixes_.RemoveGone();
+  if (prefixes_.DestroyRemoved()) {
+    reserved = ReserveTokens(caches, tokens);
+  }
+  const bool could_fit = CouldFit(account, GrowthFor(caches, tokens), may_end_parked);
   while (could_fit && absl::IsResourceExhausted(reserved) &&
          (EvictPrefixFor(account) ||
           (may_end_parked == MayEndParked::kYes && EndOneParkedFor(account)))) {
     reserved = ReserveTokens(caches, tokens);
   }
   return reserved;
+}
+
+// It looks at prefixes first and stops when they are enough: evicting them is usual.
+bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
+                            MayEndParked may_end_parked) {
+  struct Page {
+    std::string account;
+    int64_t size_bytes = 0;
+    /// The caches that would still have it.
+    int64_t num_users = 0;
+  };
+  std::unordered_map<const void*, Page> pages;
+  const std::shared_ptr<KvMemory> part = memory(account);
+  const auto own_bytes = static_cast<int64_t>(part->used_bytes());
+  int64_t own_freed = 0;
+  int64_t others_freed = 0;
+  const auto fits = [&] {
+    return part->RoomFor(growth, own_freed, others_freed) == KvMemory::Room::kEnough;
+  };
+  prefixes_.VisitPages([&](const std::string& owner, const CachePage& page) {
+    const bool is_new =
+        pages.try_emplace(page.page, Page{owner, page.size_bytes, page.num_users}).second;
+    MutexLock lock(mutex_);
+    if (is_new && page.num_users <= 0 && (owner == account || CacheBytesOf(owner) > own_bytes)) {
+      (owner == account ? own_freed : others_freed) += page.size_bytes;
+    }
+    return !fits();
+  });
+  if (fits()) {
+    return true;
+  }
+  MutexLock lock(mutex_);
+  if (may_end_parked == MayEndParked::kYes) {
+    for (const auto& [_, waiting] : waiting_) {
+      waiting.parked.session->VisitPages([&](const CachePage& page) {
+        const std::string& owner = waiting.parked.place->account();
+        --pages.try_emplace(page.page, Page{owner, page.size_bytes, page.num_users})
+              .first->second.num_users;
+      });
+    }
+  }
+  std::map<std::string, int64_t> freed;
+  for (const auto& [_, page] : pages) {
+    freed[page.account] += page.num_users <= 0 ? page.size_bytes : 0;
+  }
+  own_freed = freed[account];
+  others_freed = 0;
+  for (const auto& [other, bytes] : freed) {
+    const bool may_go = other != account && CacheBytesOf(other) > own_bytes - own_freed;
+    others_freed += may_go ? bytes : 0;
+  }
+  return fits();
 }
 
 bool SessionTable::EndOneParked(const std::string& account,
@@ -187,7 +247,7 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
   return parked;
 }
 
-std::string SessionTable::MakeToken() {
+std::string SessionTable::MakeResumeToken() {
   std::random_device device;
   std::string token;
   for (int i = 0; i < 4; ++i) {

@@ -91,11 +91,11 @@ class SessionTable {
   struct Parked {
     std::shared_ptr<Session> session;
     std::shared_ptr<Place> place;
-    /// The tenant; empty: not known.
+    /// The tenant that is proven by a token or a certificate; empty: none is.
     std::string tenant = {};
   };
   /// Keeps the session until it is taken, or its time_to_live is over. `token` comes from
-  /// MakeToken.
+  /// MakeResumeToken, and is what protects the session: a tenant that is not proven does not count.
   void Park(const std::string& token, Parked parked);
   /// Takes a parked session. NOT_FOUND when no session is parked under the token, or when it
   /// belongs to another tenant; the errors of `check`, after which the session stays parked.
@@ -106,12 +106,12 @@ class SessionTable {
   bool EndOneParkedFor(const std::string& account);
   /// Reserves room for `tokens` more tokens in each cache, if necessary by evicting prefixes that
   /// nobody uses, and then by ending parked sessions if it may. RESOURCE_EXHAUSTED as
-  /// ReserveTokens, after which nothing is reserved. Evicts and ends nothing for what could never
-  /// fit.
+  /// ReserveTokens, after which nothing is reserved. Evicts and ends nothing for what would not fit
+  /// even then.
   absl::Status ReserveFor(const std::string& account, std::vector<KvCache>& caches, int64_t tokens,
                           MayEndParked may_end_parked);
   /// Returns 128 random bits in hexadecimal.
-  static std::string MakeToken();
+  static std::string MakeResumeToken();
 
   SessionStatistics statistics() const;
 
@@ -126,6 +126,9 @@ class SessionTable {
   /// under the lock.
   bool EndOneParked(const std::string& account,
                     absl::FunctionRef<int64_t(const std::string&)> bytes_of);
+  /// Returns whether the account could have so much more when all prefixes, and the parked sessions
+  /// if they may be ended, had made room.
+  bool CouldFit(const std::string& account, const KvGrowth& growth, MayEndParked may_end_parked);
   int64_t CacheBytesOf(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RefusePlace(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Ends the parked sessions whose time is over, and gives back the memory of removed prefixes.

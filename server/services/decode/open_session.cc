@@ -8,6 +8,7 @@
 #include "core/runtime/status_macros.h"
 #include "server/services/plan/field_error.h"
 #include "server/services/plan/find_model.h"
+#include "server/services/plan/plan_query_key_value.h"
 #include "server/services/plan/plan_request.h"
 #include "server/services/plan/plan_run.h"
 #include "server/services/plan/row_lengths.h"
@@ -90,10 +91,14 @@ absl::StatusOr<v1::AttentionHeads> ReadHeads(const v1::OpenSession& open) {
   return heads;
 }
 
+bool HasLayer(const ModelInfo& info, int64_t layer) {
+  return layer >= 0 && layer < std::ssize(info.layers);
+}
+
 // Refuses a layer whose keys and values come from other rows than those of a step.
 absl::Status CheckLayer(int64_t layer, const ModelInfo& info) {
-  if (layer < 0 || layer >= std::ssize(info.layers) || !NeedsMemory(info.layers[layer])) {
-    return absl::OkStatus();  // the check of the step names the layers that there are
+  if (!NeedsMemory(info.layers[layer])) {
+    return absl::OkStatus();
   }
   return Wrong("open.layer: expected one that computes keys and values from its own rows, found ",
                layer, " of model \"", info.name, "\", which takes them from hidden_states.memory");
@@ -116,8 +121,7 @@ v1::AttendRequest EmptyStep(const SessionPlan& plan) {
     return request;
   }
   const ModelInfo& info = plan.target.model->info();
-  const bool is_layer =
-      request.has_layer() && request.layer() >= 0 && request.layer() < std::ssize(info.layers);
+  const bool is_layer = request.has_layer() && HasLayer(info, request.layer());
   set(*request.mutable_hidden_states()->mutable_tensor(), v1::FP32,
       {0, is_layer ? info.layers[request.layer()].shape.d_model : info.d_model});
   return request;
@@ -131,9 +135,12 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
     return Wrong("open.", "heads: expected none with a model, found some");
   }
   if (is_layer) {
-    RETURN_IF_ERROR(CheckLayer(open.layer(), model->info()));
     plan.target.layer = open.layer();
     plan.step.set_layer(open.layer());
+    if (!HasLayer(model->info(), open.layer())) {
+      return absl::OkStatus();  // the check of the step names the layers that there are
+    }
+    RETURN_IF_ERROR(CheckLayer(open.layer(), model->info()));
     plan.target.make_caches = [model, layer = open.layer(), storage,
                                memory = memory.memory]() -> absl::StatusOr<std::vector<KvCache>> {
       ASSIGN_OR_RETURN(KvCache cache, model->MakeLayerCache(layer, storage, memory));
@@ -141,18 +148,19 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
       caches.push_back(std::move(cache));
       return caches;
     };
-    return absl::OkStatus();
+  } else {
+    plan.target.make_caches = [model, storage, memory] {
+      return model->MakeCaches(storage, memory.memory, memory.page_tokens);
+    };
   }
-  plan.target.make_caches = [model, storage, memory] {
-    return model->MakeCaches(storage, memory.memory, memory.page_tokens);
-  };
   const absl::Status made = plan.target.make_caches().status();
-  return absl::IsInvalidArgument(made)  // the error tells why the model has no sessions
-             ? Wrong("open.model: ", std::string(made.message()))
+  return absl::IsInvalidArgument(made)  // the error tells why there are no sessions
+             ? Wrong(is_layer ? "open.layer: " : "open.model: ", std::string(made.message()))
              : made;
 }
 
-void PlanBare(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory, SessionPlan& plan) {
+void PlanWithoutModel(KeyValueStorage storage, const std::shared_ptr<KvMemory>& memory,
+                      SessionPlan& plan) {
   const KvCacheShape shape = {plan.heads.num_kv_heads(), plan.heads.head_dim(),
                               plan.heads.value_head_dim(), storage};
   plan.target.make_caches = [shape, memory]() -> absl::StatusOr<std::vector<KvCache>> {
@@ -178,7 +186,7 @@ absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const Model
   *plan.step.mutable_options() = open.options();
   if (open.model().empty()) {
     ASSIGN_OR_RETURN(plan.heads, ReadHeads(open));
-    PlanBare(storage, memory.memory, plan);
+    PlanWithoutModel(storage, memory.memory, plan);
   } else {
     std::optional<int64_t> version;
     if (open.has_model_version()) {

@@ -19,13 +19,14 @@ absl::Status CheckInput(const v1::DecodeStep& step, const SessionPlan& plan) {
         "step.input: expected hidden_states, token_ids, text or query_key_value, found none of "
         "them");
   }
-  const bool is_bare = plan.target.model == nullptr;
-  if (step.has_query_key_value() != is_bare) {
+  const bool is_without_model = plan.target.model == nullptr;
+  if (step.has_query_key_value() != is_without_model) {
     return absl::InvalidArgumentError(
-        is_bare ? "step.input: expected query_key_value in a session without a model, found "
-                  "another input"
-                : "step.input: expected hidden_states, token_ids or text in a session of a model, "
-                  "found query_key_value");
+        is_without_model
+            ? "step.input: expected query_key_value in a session without a model, found "
+              "another input"
+            : "step.input: expected hidden_states, token_ids or text in a session of a model, "
+              "found query_key_value");
   }
   return absl::OkStatus();
 }

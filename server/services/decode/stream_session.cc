@@ -34,6 +34,10 @@ absl::Status CheckRight(const Caller& caller, const Session& session) {
 
 absl::Status StreamSession::Open(DecodeAction& action, const ModelRepository& models,
                                  v1::DecodeResult& result) {
+  if (const int64_t number = action.request.message.sequence(); number != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequence: expected 0 for `open`, found ", number));
+  }
   {
     MutexLock lock(mutex_);
     if (session_ != nullptr) {
@@ -63,7 +67,7 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   RETURN_IF_ERROR(session->Add(0));
   std::string resume_token;
   if (session->plan().time_to_live > absl::ZeroDuration()) {
-    resume_token = SessionTable::MakeToken();
+    resume_token = SessionTable::MakeResumeToken();
     result.set_resume_token(resume_token);
   }
   MutexLock lock(mutex_);
@@ -84,7 +88,7 @@ absl::Status StreamSession::Resume(const DecodeAction& action, v1::DecodeResult&
   const auto check = [&action](const Session& session) {
     return CheckRight(action.caller, session);
   };
-  std::string resume_token = SessionTable::MakeToken();
+  std::string resume_token = SessionTable::MakeResumeToken();
   result.set_resume_token(resume_token);  // after this nothing fails
   absl::StatusOr<SessionTable::Parked> parked =
       table_.Take(open.resume_token(), action.caller.tenant, check);
@@ -191,7 +195,7 @@ absl::Status StreamSession::Change(const v1::DecodeRequest& request, SessionSequ
 }
 
 absl::Status StreamSession::SetCaches(SessionSequence& sequence, std::vector<KvCache> caches) {
-  MutexLock lock(mutex_);  // Describe reads their shapes
+  MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(sequence.tables, TakeTables(place_->account(), TableBytes(caches)));
   sequence.caches = std::move(caches);
   return absl::OkStatus();
@@ -211,6 +215,7 @@ void StreamSession::EndStep(int64_t number, bool has_succeeded, int64_t tokens) 
   SessionSequence& sequence = **session_->Find(number);
   if (has_succeeded) {
     sequence.length += tokens;
+    SetSize(sequence);
   } else {
     TruncateTokens(sequence, sequence.length).IgnoreError();
   }

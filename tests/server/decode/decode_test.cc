@@ -126,6 +126,33 @@ TEST(DecodeTest, APlacedRowBeforeAllKeysAttendsToNone) {
   EXPECT_EQ(stream.Must(step).rows, std::string(size_t{2} * 4 * 16 * sizeof(float), '\0'));
 }
 
+TEST(DecodeTest, StepsWithoutAModelMayHaveABatchDimension) {
+  InProcessServer server({.threads = 2});
+  const Tensor query = SeededTensor(1, Dtype::kF32, {9, 4, 16});
+  const Tensor key_value = SeededTensor(2, Dtype::kF32, {9, 2, 16});
+  const auto run = [&](bool is_padded) {
+    DecodeStream stream(server.NewChannel());
+    stream.Must(OpenHeads(4, 2, 16));
+    std::string rows;
+    for (int64_t first = 0; first < 9; first += 3) {
+      v1::DecodeRequest request = QkvStep(query, key_value, first, 3);
+      v1::QueryKeyValue& input = *request.mutable_step()->mutable_query_key_value();
+      for (v1::Tensor* tensor :
+           {input.mutable_query(), input.mutable_key(), input.mutable_value()}) {
+        const std::vector<int64_t> shape(tensor->shape().begin(), tensor->shape().end());
+        tensor->clear_shape();
+        if (is_padded) {
+          tensor->add_shape(1);
+        }
+        tensor->mutable_shape()->Add(shape.begin(), shape.end());
+      }
+      rows += stream.Must(request).rows;
+    }
+    return rows;
+  };
+  EXPECT_TRUE(run(true) == run(false));
+}
+
 TEST(DecodeTest, AForkGoesItsOwnWay) {
   InProcessServer server({.threads = 2});
   const Tensor prompt = SeededTensor(1, Dtype::kF32, {50, kDemoWidth});

@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/server/decode/decode_stream.h"
+#include "tests/server/models/golden_server.h"
 #include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"
 #include "tests/support/in_process_server.h"
@@ -75,9 +76,25 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
         "found one"},
        {OpenWith(OpenModel("demo"), "window: -3"), kInvalidArgument,
         "open.options.window: expected 0 or more, found -3"}});
+  const DecodeAnswer numbered = stream.Do(OpenModel("demo"), 5);
+  EXPECT_EQ(numbered.code(), kInvalidArgument);
+  EXPECT_EQ(numbered.result.message(), "sequence: expected 0 for `open`, found 5");
   stream.Must(OpenModel("demo"));
   ExpectRefused(stream, {{OpenModel("demo"), kFailedPrecondition,
                           "open: expected a stream without a session, found one"}});
+}
+
+TEST(SessionRefusalTest, SaysWhichLayersHaveNoSessions) {
+  InProcessServer server(ServerOptionsFor(kCheckpoints));
+  DecodeStream stream(server.NewChannel());
+  using enum absl::StatusCode;
+  ExpectRefused(stream, {{OpenModel("torch_mha-bias-kv", 0), kInvalidArgument,
+                          "open.layer: model torch_mha-bias-kv: layer 0: cache: expected a layer "
+                          "without extra keys, found 1"},
+                         {OpenModel("torch_mha-bias-kv", 1), kInvalidArgument,
+                          "open.layer: expected 0 to 0 of the 1 layer of model "
+                          "\"torch_mha-bias-kv\", found 1"}});
+  stream.Must(OpenModel("bert", 0));
 }
 
 TEST(SessionRefusalTest, SaysWhatIsWrongWithAStep) {

@@ -118,8 +118,8 @@ TEST_F(PrefixRowsTest, ARequestWithoutRoomForWhatItTakesTakesNothingAndEvictsNot
   SessionTable probe({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
   Run(*MakeBegunJob(probe), absl::OkStatus());
   const int64_t pages = probe.statistics().cache_bytes;
-  // For the pages of one sequence, which the prefix has.
-  SessionTable table({.max_cache_bytes = pages, .max_prefix_bytes = 32 << 20});
+  // An account may have the pages of one sequence, which the prefix has.
+  SessionTable table({.max_cache_bytes = pages * 9 / 8, .max_prefix_bytes = 32 << 20});
   Run(*MakeBegunJob(table), absl::OkStatus());
   const auto job = MakeJob(table);
   EXPECT_EQ(job->description().tokens, 1);

@@ -49,6 +49,21 @@ TEST_F(PrefixEvictionTest, WhatSomebodyUsesIsNotEvictedForRoom) {
   EXPECT_EQ(cache.statistics().evictions, 2);
 }
 
+/// A session that has copied the last page of its prompt still shares the first.
+TEST_F(PrefixEvictionTest, APageThatNobodyUsesIsEvictedBesideOnesInUse) {
+  PrefixCache cache(kEnoughBytes);
+  const Ids prompt = Count(0, 900);
+  Ask(cache, Owner(), prompt);
+  Prefix session = cache.Find(Owner(), prompt, 900);
+  EXPECT_FALSE(Evict(cache)) << "all of its pages would stay";
+  Append(std::vector<float>(kPrefixWidth), session.caches);
+  const size_t before = memory_->used_bytes();
+  EXPECT_TRUE(Evict(cache));
+  EXPECT_EQ(before - memory_->used_bytes(),
+            kPrefixLayers * KvCache::SizeBytes(session.caches[0].shape(), 900 - 512));
+  EXPECT_EQ(cache.statistics().prefixes, 0);
+}
+
 TEST_F(PrefixEvictionTest, WhatIsHeldStaysWhenTheBudgetIsFull) {
   PrefixCache probe(kEnoughBytes);
   Ask(probe, Owner(), Count(0, 600));
@@ -143,6 +158,64 @@ TEST_F(PrefixEvictionTest, AnotherThreadGivesTheMemoryBack) {
   EXPECT_TRUE(Evict(cache)) << "who needs room does not wait for the other thread";
   EXPECT_EQ(memory_->used_bytes(), before);
   EXPECT_EQ(cache.statistics().evictions, 2);
+}
+
+TEST_F(PrefixEvictionTest, NothingIsCountedOfWhatIsGone) {
+  PrefixCache cache(kEnoughBytes);
+  const Ids other = Count(9000, 64);
+  Ask(cache, Owner(), other);
+  const int64_t before = cache.statistics().bytes;
+  Ask(cache, Owner(), Count(0, 1200));
+  Ask(cache, Owner(), Join(Count(0, 600), {7000, 0}));
+  Ask(cache, Owner(), other);  // so that it is used last
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Evict(cache));
+  }
+  EXPECT_EQ(cache.statistics().prefixes, 1);
+  EXPECT_EQ(cache.statistics().bytes, before);
+}
+
+TEST_F(PrefixEvictionTest, ASequenceBeyondTheBudgetEvictsNothing) {
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, 512));
+  PrefixCache cache(2 * probe.statistics().bytes);
+  Ask(cache, Owner(), Count(0, 100));
+  Ask(cache, Owner(), Count(1, 2000));
+  EXPECT_EQ(cache.Find(Owner(), Count(0, 100), 100).length, 100);
+}
+
+TEST_F(PrefixEvictionTest, WhatARequestHasWaitedForWasUsed) {
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, 600));
+  const int64_t one = probe.statistics().bytes;
+  PrefixCache cache(2 * one + one / 2);
+  Ask(cache, Owner(), Count(0, 600));
+  Ask(cache, Owner(), Count(1, 600));
+  {
+    const PrefixHold held = cache.Hold(Owner(), Count(0, 600), 599);
+  }
+  Ask(cache, Owner(), Count(2, 600));
+  EXPECT_EQ(cache.Find(Owner(), Count(0, 600), 599).length, 599);
+  EXPECT_EQ(cache.Find(Owner(), Count(1, 600), 599).length, 0);
+}
+
+TEST_F(PrefixEvictionTest, WhoHasAsMuchTakesNoRoomOfOthers) {
+  PrefixCache probe(kEnoughBytes);
+  Ask(probe, Owner(), Count(0, 600));
+  const int64_t one = probe.statistics().bytes;
+  PrefixCache cache(3 * one + one / 2);
+  for (const char* account : {"a", "b"}) {
+    Ask(cache, Owner(account), Count(0, 600));
+    Ask(cache, Owner(account), Count(1, 600));
+  }
+  EXPECT_EQ(cache.Find(Owner("a"), Count(0, 600), 600).length, 600);
+  EXPECT_EQ(cache.Find(Owner("b"), Count(0, 600), 600).length, 0) << "it gave up its own";
+}
+
+TEST_F(PrefixEvictionTest, WhoHasAsMuchMemoryEvictsNothingOfOthers) {
+  PrefixCache cache(kEnoughBytes);
+  Ask(cache, Owner("a"), Count(0, 600));
+  EXPECT_FALSE(Evict(cache, "b")) << "all memory counts as that of neither";
 }
 
 }  // namespace

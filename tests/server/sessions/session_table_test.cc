@@ -32,12 +32,17 @@ class SessionTableTest : public ::testing::Test {
     return places;
   }
 
-  void Park(const std::string& account, const std::string& token) {
+  void Park(const std::string& account, const std::string& token,
+            absl::Duration time_to_live = absl::Hours(1)) {
     auto place = table_.Enter(account);
     ASSERT_THAT(place, IsOk());
     SessionPlan plan;
-    plan.time_to_live = absl::Hours(1);
+    plan.time_to_live = time_to_live;
     table_.Park(token, {std::make_shared<Session>(std::move(plan)), *std::move(place), "tenant"});
+  }
+
+  absl::Status Resume(const std::string& token, const std::string& tenant = "tenant") {
+    return table_.Take(token, tenant, [](const Session&) { return absl::OkStatus(); }).status();
   }
 
   KvCache CacheOf(const std::string& account) {
@@ -134,6 +139,36 @@ TEST_F(SessionTableTest, WhoHasLessEndsAParkedSessionOfWhoHasMore) {
   EXPECT_EQ(table_.statistics().sessions, kSessions);
   EXPECT_THAT(table_.Enter("modest"), IsOk());
   EXPECT_EQ(table_.statistics().parked, kSessions - 1);
+}
+
+TEST_F(SessionTableTest, WhoHasAsMuchDoesNotEndTheParkedSessionsOfOthers) {
+  constexpr int kEach = 5;
+  for (int i = 0; i < kEach; ++i) {
+    Park("parker", "token " + std::to_string(i));
+  }
+  Places places;
+  for (int i = kEach; i < kSessions; ++i) {
+    places.push_back(*table_.Enter("account " + std::to_string(i / kEach)));
+  }
+  EXPECT_FALSE(table_.Enter("account 1").ok());
+  EXPECT_EQ(table_.statistics().parked, kEach);
+}
+
+TEST_F(SessionTableTest, TheParkedSessionThatWouldExpireFirstEndsFirst) {
+  Park("a", "early", absl::Minutes(10));
+  Park("a", "late", absl::Hours(1));
+  Park("a", "middle", absl::Minutes(30));
+  EXPECT_TRUE(table_.EndOneParkedFor("a"));
+  EXPECT_FALSE(Resume("early").ok());
+  EXPECT_THAT(Resume("late"), IsOk());
+  EXPECT_THAT(Resume("middle"), IsOk());
+}
+
+TEST_F(SessionTableTest, AnotherTenantDoesNotGetASessionByItsToken) {
+  Park("a", "token");
+  EXPECT_THAT(Resume("token", "another"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("open.resume_token")));
+  EXPECT_THAT(Resume("token"), IsOk());
 }
 
 }  // namespace

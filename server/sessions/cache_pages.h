@@ -1,0 +1,35 @@
+// The pages of a sequence's caches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/attention/kv_cache.h"
+
+namespace attention {
+
+/// The pages of the same tokens in all caches of a sequence. Sequences share the pages of all
+/// caches alike, so that of the first cache stands for the others.
+struct CachePage {
+  const void* page = nullptr;
+  int64_t size_bytes = 0;
+  /// How many caches have the page. Other threads may change it at any time.
+  int64_t num_users = 0;
+};
+
+/// Returns the page of a token that the caches have.
+inline CachePage CachePageOf(std::span<const KvCache> caches, int64_t token) {
+  CachePage page{caches.front().PageOf(token), 0, caches.front().NumSharing(token)};
+  for (const KvCache& cache : caches) {
+    page.size_bytes += static_cast<int64_t>(cache.PageBytesOf(token));
+  }
+  return page;
+}
+
+/// Returns the first token of the page behind that of `token`.
+inline int64_t NextPage(const KvCache& cache, int64_t token) {
+  const int64_t page_tokens = cache.shape().page_tokens;
+  return token + page_tokens - token % page_tokens;
+}
+
+}  // namespace attention

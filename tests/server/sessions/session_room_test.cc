@@ -1,0 +1,167 @@
+// The memory of a session's caches: what a step may take, what gives way to it, and what is
+// reported.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "server/scheduling/refusal.h"
+#include "server/sessions/session_table.h"
+#include "tests/support/matchers.h"
+
+namespace attention {
+namespace {
+
+constexpr KvCacheShape kShape{
+    .num_kv_heads = 1, .head_dim = 16, .value_head_dim = 16, .page_tokens = 512};
+constexpr int64_t kLayers = 2;
+
+int64_t Bytes(int64_t tokens) {
+  return kLayers * static_cast<int64_t>(KvCache::SizeBytes(kShape, tokens));
+}
+
+void Append(std::vector<KvCache>& caches, int64_t tokens) {
+  const std::vector<float> rows(tokens * 16);
+  const void* data = rows.data();
+  const HeadsView view = DenseHeads(data, Dtype::kF32, tokens, 1, 16);
+  for (KvCache& cache : caches) {
+    ASSERT_THAT(cache.Append(view, view), IsOk());
+  }
+}
+
+class SessionRoomTest : public ::testing::Test {
+ protected:
+  static constexpr auto kYes = MayEndParked::kYes;
+
+  std::vector<KvCache> NewCaches(const std::string& account = "a") {
+    std::vector<KvCache> caches;
+    for (int64_t i = 0; i < kLayers; ++i) {
+      caches.push_back(*KvCache::Create(kShape, table_.memory(account)));
+    }
+    return caches;
+  }
+
+  std::shared_ptr<Session> NewSession(int64_t tokens, const std::string& account = "a") {
+    SessionPlan plan;
+    plan.time_to_live = absl::Hours(1);
+    plan.target.make_caches = [this, account] { return NewCaches(account); };
+    auto session = std::make_shared<Session>(std::move(plan));
+    EXPECT_THAT(session->Add(0), IsOk());
+    SessionSequence& sequence = **session->Find(0);
+    Append(sequence.caches, tokens);
+    sequence.length = tokens;
+    SetSize(sequence);
+    return session;
+  }
+
+  void Park(std::shared_ptr<Session> session, const std::string& account = "a") {
+    auto place = table_.Enter(account);
+    ASSERT_THAT(place, IsOk());
+    table_.Park("token " + std::to_string(++parked_), {std::move(session), *std::move(place), ""});
+  }
+
+  void Keep(std::vector<KvCache>& caches, int32_t first_id, const std::string& account = "a") {
+    const std::vector<int32_t> ids(caches[0].length(), first_id);
+    const std::vector<float> hidden(ids.size() * 16);
+    table_.prefixes().Add({.model = model_, .account = account},
+                          {.ids = ids, .caches = caches, .hidden = hidden});
+  }
+
+  int64_t used_bytes() const { return table_.statistics().cache_bytes; }
+
+  const std::shared_ptr<const Model> model_ = *Model::CreateSeeded(
+      {.name = "m", .d_model = 16, .num_heads = 1, .vocab_size = 2, .max_positions = 1});
+  SessionTable table_{{.max_sessions = 100,
+                       .max_cache_bytes = 18 * Bytes(512),  // an account alone may have 16
+                       .max_prefix_bytes = 18 * Bytes(512)}};
+  int parked_ = 0;
+};
+
+TEST_F(SessionRoomTest, AStepBeyondTheShareEndsNothing) {
+  for (int i = 0; i < 3; ++i) {
+    Park(NewSession(512));
+  }
+  std::vector<KvCache> prompt = NewCaches();
+  Append(prompt, 512);
+  Keep(prompt, 1);
+  prompt.clear();
+  std::vector<KvCache> caches = NewCaches();
+  EXPECT_THAT(table_.ReserveFor("a", caches, 17 * 512, kYes),
+              StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
+  EXPECT_EQ(table_.statistics().parked, 3);
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 1);
+  EXPECT_THAT(table_.ReserveFor("a", caches, 16 * 512, kYes), IsOk());
+  EXPECT_EQ(table_.statistics().parked, 0) << "it needed all of it";
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 0);
+  std::vector<KvCache> more = NewCaches();
+  const absl::Status refused = table_.ReserveFor("a", more, 1, kYes);
+  EXPECT_EQ(ReasonOf(refused), RefusalReason::kTenantShare);
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                ::testing::AllOf(::testing::HasSubstr("a has used its share: "),
+                                                 ::testing::HasSubstr("(--max-cache-bytes)"))));
+}
+
+TEST_F(SessionRoomTest, WhatLiveSessionsHoldIsNoRoom) {
+  const std::shared_ptr<Session> live = NewSession(8 * 512);
+  std::vector<KvCache>& shared = (*live->Find(0))->caches;
+  Keep(shared, 1);  // whose eviction would free nothing
+  Park(NewSession(512));
+  std::vector<KvCache> caches = NewCaches();
+  EXPECT_THAT(table_.ReserveFor("a", caches, 9 * 512, kYes),
+              StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
+  EXPECT_EQ(table_.statistics().parked, 1);
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 1);
+  EXPECT_THAT(table_.ReserveFor("a", caches, 8 * 512, kYes), IsOk());
+  EXPECT_EQ(table_.statistics().parked, 0);
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 1);
+}
+
+/// Neither of the two would free the pages alone.
+TEST_F(SessionRoomTest, PagesThatParkedSessionsShareWithPrefixesAreRoom) {
+  std::shared_ptr<Session> session = NewSession(8 * 512);
+  Keep((*session->Find(0))->caches, 1);
+  Park(std::move(session));
+  std::vector<KvCache> caches = NewCaches();
+  EXPECT_FALSE(table_.ReserveFor("a", caches, 16 * 512, MayEndParked::kNo).ok());
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 1);
+  EXPECT_THAT(table_.ReserveFor("a", caches, 16 * 512, kYes), IsOk());
+  EXPECT_EQ(used_bytes(), 16 * Bytes(512));
+}
+
+TEST_F(SessionRoomTest, WhatAccountsWithMoreHaveParkedIsRoom) {
+  for (int i = 0; i < 16; ++i) {
+    Park(NewSession(512, "greedy"), "greedy");
+  }
+  std::vector<KvCache> caches = NewCaches("modest");
+  EXPECT_THAT(table_.ReserveFor("modest", caches, 4 * 512, kYes), IsOk());
+  EXPECT_GT(table_.statistics().parked, 8);
+}
+
+/// Two layers would grow, and there is room for the growth of one.
+TEST_F(SessionRoomTest, ARefusedStepTakesNothing) {
+  const std::shared_ptr<Session> other = NewSession(15 * 512 + 256);
+  const std::shared_ptr<Session> session = NewSession(64);
+  SessionSequence& sequence = **session->Find(0);
+  const int64_t before = used_bytes();
+  EXPECT_THAT(ReserveTokens(sequence.caches, 384 - 64),
+              StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
+  EXPECT_EQ(used_bytes(), before);
+  EXPECT_THAT(ReserveTokens(sequence.caches, 192 - 64), IsOk());
+}
+
+TEST_F(SessionRoomTest, UseTellsWhatATruncatedSequenceStillHolds) {
+  const std::shared_ptr<Session> session = NewSession(512 + 300);
+  EXPECT_EQ(session->use().cache_bytes, used_bytes());
+  SessionSequence& sequence = **session->Find(0);
+  ASSERT_THAT(TruncateTokens(sequence, 1), IsOk());
+  EXPECT_EQ(session->use().cache_bytes, Bytes(512)) << "its first page is as large as it was";
+  EXPECT_EQ(session->use().cache_bytes, used_bytes());
+  ASSERT_THAT(session->Fork(sequence, 1), IsOk());
+  EXPECT_EQ(session->use().cache_bytes, 2 * Bytes(512)) << "shared memory counts for each";
+  ASSERT_THAT(TruncateTokens(sequence, 0), IsOk());
+  EXPECT_EQ(session->use().cache_bytes, Bytes(512));
+}
+
+}  // namespace
+}  // namespace attention
