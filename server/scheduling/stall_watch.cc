@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "core/runtime/contain.h"
+#include "server/log/log.h"
+
 namespace attention {
 
 bool StallDetector::Look(const Progress& progress) {
@@ -32,9 +35,14 @@ void StallWatch::Run() {
   bool was_stalled = false;
   while (Wait()) {
     const bool is_stalled = detector.Look(progress_());
-    if (is_stalled != was_stalled) {
-      on_change_(is_stalled);
+    if (is_stalled == was_stalled) {
+      continue;
+    }
+    const absl::Status status = ContainVoid("reporting a stall", [&] { on_change_(is_stalled); });
+    if (status.ok()) {
       was_stalled = is_stalled;
+    } else {
+      LogFailure(status);
     }
   }
 }

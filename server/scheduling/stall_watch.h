@@ -36,6 +36,7 @@ class StallDetector {
 class StallWatch {
  public:
   /// `on_change` is called by that thread when the compute threads stall, and when they continue.
+  /// If it throws, the next look calls it again.
   StallWatch(std::chrono::nanoseconds timeout, std::function<Progress()> progress,
              std::function<void(bool is_stalled)> on_change);
   ~StallWatch();

@@ -9,9 +9,10 @@ namespace attention {
 
 /// One limit, and how much each account (RequestClass::account) holds of it. The rule is the same
 /// for everything that a caller can hold, which is time and bytes in the queue, replies, sessions
-/// and cache bytes: an account may hold eight times what is left free (dynamic thresholds:
-/// Choudhury & Hahne 1998). Alone it may have 8/9, and another account always finds room. Not
-/// thread-safe.
+/// and cache bytes: an account may hold eight times what it leaves free (dynamic thresholds:
+/// Choudhury & Hahne 1998), so alone 8/9; of a limit of up to eight places all. Whatever it holds,
+/// it may have its first piece, which may be as large as the limit: what is that large must be
+/// possible when nothing else is there. Not thread-safe.
 class TenantShares {
  public:
   explicit TenantShares(int64_t limit) : limit_(limit) {}
@@ -19,7 +20,7 @@ class TenantShares {
   static constexpr double kShareOfFree = 8;
 
   /// Returns whether, by the rule, an account that holds `own` may have `more`, where all accounts
-  /// together hold `used` of `limit`. An account that holds nothing may.
+  /// together hold `used` of `limit`. An account that holds nothing may, however much it is.
   static bool Allows(int64_t own, int64_t more, int64_t used, int64_t limit,
                      double share_of_free = kShareOfFree);
   /// Returns whether the account may have `more`. The empty account may have anything.

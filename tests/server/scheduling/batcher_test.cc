@@ -209,6 +209,14 @@ TEST_F(BatcherTest, AShortBatchPassesOverLongJobsAndLowerPriorities) {
   EXPECT_EQ(batcher_.Next().jobs.size(), 2);
 }
 
+TEST_F(BatcherTest, ShortJobsPassUpToATimeOfAllTogether) {
+  const Batch running = {.jobs = {FakeJob::Make()}};
+  const auto first = Push({.lengths = {1}, .size_bytes = 20});  // the test's estimate, too
+  const auto second = Push({.lengths = {1}, .size_bytes = 30});
+  Push({.lengths = {1}, .size_bytes = 10});
+  EXPECT_THAT(batcher_.NextShort(50, running).jobs, ElementsAre(first, second));
+}
+
 TEST_F(BatcherTest, ThoseThatWouldBeDoneByAPositionPassInOrder) {
   const Batch running = {.jobs = {FakeJob::Make()}};
   const auto low = Push({.size_bytes = 20, .request_class = {.priority = Priority::kLow}});

@@ -147,5 +147,25 @@ TEST(RequestQueueTest, NothingIsReservedOnceItIsClosed) {
               StatusIs(absl::StatusCode::kUnavailable, "the server is draining"));
 }
 
+TEST(RequestQueueTest, NothingIsQueuedAgainOnceItIsClosed) {
+  RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
+  queue.Close();
+  EXPECT_THAT(queue.PushAgain(FakeJob::Make(), {}),
+              StatusIs(absl::StatusCode::kUnavailable, "the server is draining"));
+}
+
+TEST(RequestQueueTest, LooksForTheDeadOnceInAnInterval) {
+  RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
+  const auto first = FakeJob::Make();
+  const auto second = FakeJob::Make();
+  ASSERT_THAT(Push(queue, first), IsOk());
+  ASSERT_THAT(Push(queue, second), IsOk());
+  first->Cancel();
+  EXPECT_THAT(queue.TakeAbandoned(kNow), ElementsAre(first));
+  second->Cancel();
+  EXPECT_THAT(queue.TakeAbandoned(kNow + RequestQueue::kSweepInterval / 2), IsEmpty());
+  EXPECT_THAT(queue.TakeAbandoned(kNow + RequestQueue::kSweepInterval), ElementsAre(second));
+}
+
 }  // namespace
 }  // namespace attention

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "server/scheduling/executor.h"
+#include "server/scheduling/refusal.h"
 #include "tests/server/scheduling/fake_job.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
@@ -52,9 +53,11 @@ class SimulatedExecutorTest : public ::testing::Test {
 
   // Its estimate is its flops / 2e11 seconds (two threads, and nothing known); longer than 20 ms is
   // long.
-  std::shared_ptr<Timed> Make(const std::string& name, Priority priority, double ms) {
+  std::shared_ptr<Timed> Make(const std::string& name, Priority priority, double ms,
+                              TimePoint deadline = TimePoint::max()) {
     FakeJobSpec spec = {.lengths = {2048}, .flops = ms * 2e8, .wants_rows = true};
     spec.request_class = {.priority = priority, .account = name};
+    spec.deadline = deadline;
     auto job = std::make_shared<Timed>(*this, name, spec);
     job->ns_per_row = static_cast<int64_t>(ms * 1e6 / 2048);
     return job;
@@ -62,6 +65,17 @@ class SimulatedExecutorTest : public ::testing::Test {
 
   void Submit(const std::shared_ptr<Job>& job) { EXPECT_THAT(executor_.Submit(job), IsOk()); }
   void Pass(int64_t ns) { now_ns_ += ns; }
+  TimePoint After(int64_t ms) const {
+    return TimePoint(std::chrono::nanoseconds(now_ns_ + ms * 1'000'000));
+  }
+
+  // The first two teach nothing; the others, that what Make makes takes as long as it expects.
+  void LearnSpeed() {
+    for (size_t i = 1; i <= 4; ++i) {
+      Submit(Make("teacher", Priority::kNormal, 1000));
+      WaitForEnds(i);
+    }
+  }
 
   std::vector<std::string> WaitForEnds(size_t count) {
     EXPECT_TRUE(Eventually([&] {
@@ -78,6 +92,7 @@ class SimulatedExecutorTest : public ::testing::Test {
   Executor executor_{{.num_threads = 2,
                       .batch = {.max_tokens = 4096, .max_flops = 2e9},
                       .queue = {.max_bytes = 1 << 30, .max_requests = 1 << 20},
+                      .max_reply_bytes = 1000,
                       .flops_per_ns = 100,
                       .clock = [this] { return TimePoint(std::chrono::nanoseconds(now_ns_)); }}};
 };
@@ -207,6 +222,83 @@ TEST_F(SimulatedExecutorTest, AnEstimateThatIsTooLargeIsCorrectedByRequestsThatI
   }
   EXPECT_GT(tried, 25) << "one a second, and then all";
   EXPECT_THAT(executor_.Submit(due(100)), IsOk()) << "within the same second";
+}
+
+TEST_F(SimulatedExecutorTest, TheTimeOfWhatPassedIsCountedOnce) {
+  const auto low = Make("low", Priority::kLow, 60'000);
+  const auto high = Make("high", Priority::kHigh, 500);
+  low->at_rows = {{0, [&] { Submit(high); }}};
+  Submit(low);
+  WaitForEnds(2);
+  EXPECT_TRUE(Eventually([&] { return executor_.statistics().running_requests == 0; }));
+  EXPECT_NEAR(static_cast<double>(executor_.statistics().busy_ns), 60.5e9, 1e8);
+}
+
+TEST_F(SimulatedExecutorTest, EstimatesKnowHowMuchOfALongBatchIsLeft) {
+  const auto high = Make("high", Priority::kHigh, 60'000);
+  const auto quick = Make("quick", Priority::kHigh, 5);
+  absl::Status hurried;
+  const auto hurry = [&] {
+    hurried = executor_.Submit(Make("hurried", Priority::kLow, 1000, After(1)));
+  };
+  high->at_rows = {{100, [&] { Submit(quick); }}, {1024, hurry}};
+  Submit(high);
+  EXPECT_THAT(WaitForEnds(2), ElementsAre("quick", "high"));
+  ASSERT_TRUE(RefusalOf(hurried).has_value()) << hurried;
+  EXPECT_NEAR(static_cast<double>(RefusalOf(hurried)->estimated_wait_ms), 30'000, 8000);
+}
+
+TEST_F(SimulatedExecutorTest, AShortJobPassesABatchThatTakesLongerThanExpected) {
+  const auto slow = Make("slow", Priority::kNormal, 0.5);
+  slow->ns_per_row = 30'000'000;  // a minute
+  const auto quick = Make("quick", Priority::kNormal, 5);
+  slow->at_rows = {{0, [&] { Submit(quick); }}};
+  Submit(slow);
+  EXPECT_THAT(WaitForEnds(2), ElementsAre("quick", "slow"));
+}
+
+TEST_F(SimulatedExecutorTest, AnExpiredRequestIsNotTheOneThatIsTried) {
+  LearnSpeed();
+  const auto expired = Make("hurried", Priority::kNormal, 1000, After(1));
+  Pass(2'000'000);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(executor_.Submit(expired)));
+  Submit(Make("hurried", Priority::kNormal, 1000, After(1)));
+  WaitForEnds(5);
+}
+
+TEST_F(SimulatedExecutorTest, TheOneThatIsTriedIsChargedWithItsEstimate) {
+  LearnSpeed();
+  const auto running = Make("teacher", Priority::kHigh, 100);
+  int64_t waiting_ns = 0;
+  running->at_rows = {{0, [&] {
+                         Submit(Make("tried", Priority::kNormal, 1000, After(500)));
+                         waiting_ns = executor_.statistics().queue.work_ns;
+                       }}};
+  Submit(running);
+  WaitForEnds(6);
+  EXPECT_NEAR(static_cast<double>(waiting_ns), 1e9, 1e8);
+}
+
+TEST_F(SimulatedExecutorTest, ARefusedReplySaysWhoseItIsAndWhenToRetry) {
+  FakeJobSpec spec = {.lengths = {1}, .reply_bytes = 850, .request_class = {.account = "greedy"}};
+  const auto held = FakeJob::Make(spec);
+  Submit(held);
+  ASSERT_TRUE(Eventually([&] { return held->is_finished(); }));
+  spec.reply_bytes = 20;
+  std::vector<std::shared_ptr<FakeJob>> more;
+  absl::Status refused;
+  const auto running = Make("running", Priority::kHigh, 1000);
+  running->at_rows = {{0, [&] {
+                         Submit(Make("waiting", Priority::kLow, 5000));
+                         while (refused.ok() && more.size() < 20) {
+                           more.push_back(FakeJob::Make(spec));
+                           refused = executor_.Submit(more.back());
+                         }
+                       }}};
+  Submit(running);
+  WaitForEnds(2);
+  EXPECT_EQ(ReasonOf(refused), RefusalReason::kTenantShare) << refused;
+  EXPECT_GE(RefusalOf(refused)->retry_after_ms, 5000) << "when what waits is done";
 }
 
 }  // namespace

@@ -154,5 +154,30 @@ TEST(SpeedEstimateTest, ForgetsTheLeastUsedAndNeverAll) {
   EXPECT_GT(speed.Estimate(kind(SpeedEstimate::kMaxKinds), 1e6).alone_ns, 0);
 }
 
+TEST(SpeedEstimateTest, NothingTakesLessAloneThanItAdds) {
+  Begun speed;
+  speed.Observe(kKey, 1e9, 10'000'000);
+  speed.Observe(kKey, 2e9, 40'000'000);  // a line that would begin below zero
+  const WorkEstimate work = speed.Estimate(kKey, 5e8);
+  EXPECT_GE(work.alone_ns, work.added_ns);
+}
+
+TEST(SpeedEstimateTest, AMachineFasterThanTheGuessIsBelieved) {
+  Begun speed;
+  for (int i = 0; i < 3; ++i) {
+    speed.Observe(kKey, 1e9, 1'000'000);
+  }
+  EXPECT_NEAR(static_cast<double>(speed.Estimate(kKey, 1e11).alone_ns), 1e8, 1e5);
+}
+
+TEST(SpeedEstimateTest, ALargeBatchOfLongAgoIsForgotten) {
+  Begun speed;
+  speed.Observe(kKey, 1e11, 2'000'000'000);
+  for (int i = 0; i < 200; ++i) {
+    speed.Observe(kKey, 1e9, 20'000'000);
+  }
+  EXPECT_LT(static_cast<double>(speed.Estimate(kKey, 1e11).alone_ns), 1e9);
+}
+
 }  // namespace
 }  // namespace attention

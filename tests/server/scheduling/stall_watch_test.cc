@@ -1,7 +1,9 @@
 #include "server/scheduling/stall_watch.h"
 
+#include <atomic>
 #include <future>
 #include <memory>
+#include <new>
 
 #include "gmock/gmock.h"
 #include "server/scheduling/executor.h"
@@ -60,6 +62,18 @@ TEST(StallWatchTest, NoticesABatchThatHangsAndItsEnd) {
   EXPECT_TRUE(Eventually([&] { return hanging->is_finished() && !is_stalled; }));
   EXPECT_THAT(hanging->status(), IsOk());
   EXPECT_GE(changes, 2);
+}
+
+TEST(StallWatchTest, ReportsAtTheNextLookWhatItCouldNotReport) {
+  std::atomic<int> tries = 0;
+  const StallWatch watch(
+      std::chrono::milliseconds(6), [] { return Progress{.steps = 3, .has_work = true}; },
+      [&](bool) {
+        if (++tries == 1) {
+          throw std::bad_alloc();
+        }
+      });
+  EXPECT_TRUE(Eventually([&] { return tries == 2; }));
 }
 
 TEST(StallWatchTest, EverySliceOfALongBatchIsAStep) {

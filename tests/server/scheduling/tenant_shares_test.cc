@@ -1,0 +1,58 @@
+#include "server/scheduling/tenant_shares.h"
+
+#include <string>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+namespace attention {
+namespace {
+
+/// Adds pieces until one is refused.
+void Fill(TenantShares& shares, const std::string& account, int64_t piece) {
+  while (shares.Allows(account, piece)) {
+    shares.Add(account, piece);
+  }
+}
+
+TEST(TenantSharesTest, OneAloneHasEightNinthsWhateverTheSizeOfItsPieces) {
+  for (const int64_t piece : {1, 100, 250, 400}) {
+    TenantShares shares(900);
+    Fill(shares, "greedy", piece);
+    EXPECT_EQ(shares.HeldBy("greedy"), 800 / piece * piece);
+    EXPECT_TRUE(shares.Allows("modest", 100));
+  }
+}
+
+TEST(TenantSharesTest, WhatIsAskedForIsNotFree) {
+  EXPECT_TRUE(TenantShares::Allows(700, 100, 700, 900));
+  EXPECT_FALSE(TenantShares::Allows(700, 101, 700, 900));
+  EXPECT_FALSE(TenantShares::Allows(1, 100, 800, 900)) << "it would leave nothing";
+}
+
+TEST(TenantSharesTest, TheFirstPieceMayBeAll) {
+  TenantShares shares(900);
+  EXPECT_TRUE(shares.Allows("large", 900));
+  shares.Add("large", 900);
+  EXPECT_FALSE(shares.Allows("large", 1));
+}
+
+TEST(TenantSharesTest, OfUpToEightPlacesOneMayHaveAll) {
+  for (const auto& [places, held] : {std::pair(2, 2), std::pair(8, 8), std::pair(9, 8)}) {
+    TenantShares shares(places);
+    // TenantShares leaves it to its users to compare what is asked for with the limit.
+    while (shares.used() < places && shares.Allows("greedy", 1)) {
+      shares.Add("greedy", 1);
+    }
+    EXPECT_EQ(shares.HeldBy("greedy"), held);
+  }
+}
+
+TEST(TenantSharesTest, WhoIsNobodyMayHaveAnything) {
+  TenantShares shares(900);
+  Fill(shares, "greedy", 1);
+  EXPECT_TRUE(shares.Allows("", 10'000));
+}
+
+}  // namespace
+}  // namespace attention
