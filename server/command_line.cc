@@ -222,7 +222,7 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
   }
   RETURN_IF_ERROR(CheckActions(app));
   if (!line.actions().token_for.empty()) {
-    parsed.text = MakeToken(line.actions().token_for);
+    parsed.text = MakeAccessToken(line.actions().token_for);
     return parsed;
   }
   if (line.actions().print_schema) {

@@ -112,10 +112,11 @@ void Listener::StartThreads(int num_threads) {
   }
   threads_->Start(num_threads);
   acceptor_ = std::make_unique<ConnectionAcceptor>(
-      std::move(sockets_), max_connections_, access_.pace(), [this](int listener, int connection) {
+      std::move(sockets_), max_connections_, access_.pace(),
+      [this](int listener, FileDescriptor connection) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
         taken.listener_fd = listener;
-        taken.fd = connection;
+        taken.fd = connection.Release();
         connections_->HandleNewConnection(&taken);
       });
 }

@@ -1,4 +1,6 @@
 // attend-server: parse flags, serve until a signal, drain.
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -8,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -16,7 +19,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "core/kernels/onednn/isa.h"
+#include "core/runtime/cpu_budget.h"
 #include "core/runtime/numa.h"
 #include "server/command_line.h"
 #include "server/library_log.h"
@@ -54,6 +59,53 @@ void AwaitSignal(const sigset_t& signals) {
   sigwait(&signals, &signal);
 }
 
+// Starts the thread that notifies `stop` at the first signal, and ends the process at the second.
+// It is started before the server, since no thread may be left when the server is to end.
+void WatchSignals(const sigset_t& signals, absl::Notification& stop) {
+  std::thread([signals, &stop] {
+    AwaitSignal(signals);
+    stop.Notify();
+    sigset_t urgent = signals;
+    sigdelset(&urgent, SIGHUP);  // a terminal that closes may send it beside another
+    AwaitSignal(urgent);
+    Log(LogLevel::kWarning, "the server exits without draining, at a second signal");
+    FlushLog();
+    _exit(EXIT_FAILURE);
+  }).detach();
+}
+
+// Returns an error if the process cannot have so many threads at once. A server whose start fails
+// halfway for lack of one could wait for ever for those that it has.
+absl::Status CheckThreads(int wanted) {
+  absl::Notification over;
+  std::vector<std::thread> threads;
+  absl::Status status;
+  try {
+    while (std::ssize(threads) < wanted) {
+      threads.emplace_back([&over] { over.WaitForNotification(); });
+    }
+  } catch (const std::exception& error) {
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "expected that ", wanted, " threads can be started, found ", threads.size(), " (",
+        error.what(), "): see ulimit -u and -v, and the pids limit of the cgroup"));
+  }
+  over.Notify();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return status;
+}
+
+// Opens /dev/null in place of closed standard files, since another file would get their numbers,
+// and what is written to them.
+void OpenStandardFiles() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(file, F_GETFD) < 0) {
+      open("/dev/null", O_RDWR);  // the lowest number that is free
+    }
+  }
+}
+
 // Each connection is a file; the usual limit of 1024 is for programs that select() them.
 void AllowManyFiles() {
   rlimit limit = {};
@@ -61,6 +113,13 @@ void AllowManyFiles() {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
+}
+
+// Returns whether standard output takes a few lines: nobody may read the pipe.
+bool TakesOutput() {
+  constexpr int kPatienceMs = 1000;
+  pollfd wait = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&wait, 1, kPatienceMs) == 1;
 }
 
 // Prints a line; as JSON if the log is JSON, since both are often collected together.
@@ -77,6 +136,9 @@ void PrintAddress(LogFormat format, const char* listener, const std::string& add
 
 // Notifies the service manager, if one asked for it (NOTIFY_SOCKET): sd_notify(3).
 void NotifyManager(const std::string& state) { sd_notify(0, state.c_str()); }
+
+// The threads of a server beside those that compute; an idle one has 23.
+constexpr int kOtherThreads = 32;
 
 // Longer than any model takes to load. The service manager has a limit of its own.
 constexpr absl::Duration kLoadingTime = absl::Hours(24);
@@ -114,10 +176,27 @@ void LogMachine() {
   }
 }
 
+void PrintAddresses(const Server& server, LogFormat format) {
+  if (!TakesOutput()) {
+    Log(LogLevel::kWarning, "the addresses are not printed, since standard output is not read");
+    return;
+  }
+  for (const std::string& address : server.listening_addresses()) {
+    PrintAddress(format, "listening", address);
+  }
+  PrintAddress(format, "admin", server.admin_address());
+  PrintAddress(format, "health", server.health_address());
+  PrintAddress(format, "metrics", server.metrics_address());
+  std::fflush(stdout);
+}
+
 int Serve(const ServerOptions& options) {
   const sigset_t signals = BlockSignals();  // before any thread is started
   signal(SIGPIPE, SIG_IGN);                 // the reader of the log may leave before the server
+  signal(SIGXFSZ, SIG_IGN);                 // its file may reach a limit of size
   StartAsyncLog();
+  static absl::Notification stop;  // the thread of the signals may outlive this function
+  WatchSignals(signals, stop);
   const std::string warning = CheckExposure(options).ok() ? PlaintextWarning(options) : "";
   if (!warning.empty()) {
     Log(LogLevel::kWarning, warning);
@@ -128,34 +207,23 @@ int Serve(const ServerOptions& options) {
     UseNuma({.nodes = ReadNumaNodes("/", AllowedCpus()),
              .copies_weights = options.numa == NumaMode::kCopies});
   }
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
+  const absl::Status threads =
+      CheckThreads((options.threads > 0 ? options.threads : CpuBudget()) + kOtherThreads);
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      threads.ok() ? Server::Start(options) : absl::StatusOr<std::unique_ptr<Server>>(threads);
   if (!server.ok()) {
     Log(LogLevel::kError, std::string(server.status().message()));
     FlushLog();
     return EXIT_FAILURE;
   }
   LogMachine();
-  for (const std::string& address : (*server)->listening_addresses()) {
-    PrintAddress(options.log_format, "listening", address);
-  }
-  PrintAddress(options.log_format, "admin", (*server)->admin_address());
-  PrintAddress(options.log_format, "health", (*server)->health_address());
-  PrintAddress(options.log_format, "metrics", (*server)->metrics_address());
-  std::fflush(stdout);
+  PrintAddresses(**server, options.log_format);
   NotifyManagerWhenReady(**server);
-  AwaitSignal(signals);
+  stop.WaitForNotification();
   NotifyManager("STOPPING=1\nSTATUS=draining");
   Log(LogLevel::kInfo,
       absl::StrCat("the server drains for at most ",
                    absl::FormatDuration(options.drain_delay + options.grace_period)));
-  sigset_t urgent = signals;
-  sigdelset(&urgent, SIGHUP);  // a terminal that closes may send it beside another
-  std::thread([urgent] {
-    AwaitSignal(urgent);
-    Log(LogLevel::kWarning, "the server exits without draining, at a second signal");
-    FlushLog();
-    _exit(EXIT_FAILURE);
-  }).detach();
   (*server)->Drain(options.grace_period);
   Log(LogLevel::kInfo, "the server has drained");
   FlushLog();
@@ -172,7 +240,8 @@ int Check(const ServerOptions& options) {
 }  // namespace
 }  // namespace attention
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
+  attention::OpenStandardFiles();
   // Debian's Abseil looks for lock cycles at every lock, under one lock of the process (2 to 4 % of
   // the time of small requests), and aborts when it finds one, also in gRPC. The tests keep that.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
@@ -192,4 +261,9 @@ int main(int argc, char** argv) {
     return EXIT_SUCCESS;
   }
   return parsed->is_check ? attention::Check(parsed->options) : attention::Serve(parsed->options);
+} catch (const std::exception& error) {
+  // No memory, or no thread: the limits of the process are too small.
+  std::fprintf(stderr, "attend-server: the server cannot start: %s\n", error.what());
+  attention::FlushLog();
+  _exit(EXIT_FAILURE);
 }

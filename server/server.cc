@@ -89,11 +89,6 @@ std::string Server::health_address() const {
   return state_->health_listener == nullptr ? "" : state_->health_listener->addresses().front();
 }
 
-absl::Time Server::CertificateExpiry() const {
-  return state_->guards.certificates == nullptr ? absl::InfiniteFuture()
-                                                : state_->guards.certificates->Latest()->not_after;
-}
-
 std::string Server::metrics_address() const {
   return state_->metrics == nullptr ? "" : state_->metrics->address();
 }

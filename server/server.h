@@ -33,9 +33,6 @@ class Server {
   std::string admin_address() const;
   std::string health_address() const;
   std::string metrics_address() const;
-  /// Returns the time at which the certificate in use expires; the infinite future without a
-  /// certificate.
-  absl::Time CertificateExpiry() const;
 
   /// Waits until every model that was found at the start is loaded or has failed. Until then the
   /// server's health is NOT_SERVING, while loaded models already serve. Returns false after

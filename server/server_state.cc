@@ -14,16 +14,14 @@
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
 #include "server/security/exposure.h"
+#include "server/services/calls/message_limits.h"
 
 namespace attention {
 namespace {
 
 // Names of models with a meaning of their own: attention without a model, and in health checks all
 // models.
-constexpr const char* kReservedNames[] = {kBareAttention, "*"};
-
-// The maximum size of a health check, which is a name.
-constexpr int64_t kMaxHealthMessageBytes = 4096;
+constexpr const char* kReservedNames[] = {kWithoutModel, "*"};
 
 v1::ModelLimits LimitsOf(const ServerOptions& options) {
   v1::ModelLimits limits;
@@ -95,8 +93,11 @@ ServerState::ServerState(const ServerOptions& given)
                 .max_prefix_bytes = given.prefix_cache_bytes}),
       idle(given.session_idle_timeout > absl::ZeroDuration() ? given.session_idle_timeout
                                                              : absl::InfiniteDuration()),
+      parts{models,       executor,  loader.get(), observer,  sessions,  health,
+            open_streams, receiving, idle,         admission, live_calls},
       health_access({.calls_without_work = given.calls_without_work}),
-      health_service({health, observer, open_streams, live_calls, receiving, health_access}) {}
+      health_calls{parts, health_access},
+      health_service(health_calls) {}
 
 absl::Status ServerState::Prepare() {
   ASSIGN_OR_RETURN(guards, OpenGuards(options));
@@ -117,7 +118,7 @@ absl::Status ServerState::Prepare() {
 }
 
 absl::Status ServerState::AddSeededModels() {
-  health.Set(absl::StrCat("model/", kBareAttention), true);
+  health.Set(absl::StrCat("model/", kWithoutModel), true);
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
     absl::Status status = std::ranges::find(kReservedNames, spec.name) == std::end(kReservedNames)
                               ? Contain("making the model", [&] { return models.AddSeeded(spec); })
@@ -173,27 +174,15 @@ absl::Status ServerState::ListenForHealth() {
   ListenerOptions health_only = ListenerOptionsOf("--health-listen", health_access);
   health_only.addresses = {options.health_listen};
   health_only.credentials = grpc::InsecureServerCredentials();
-  health_only.max_message_bytes = kMaxHealthMessageBytes;
+  health_only.max_message_bytes = kMaxOpenMessageBytes;
   health_only.has_reflection = false;
   ASSIGN_OR_RETURN(health_listener, Listener::Open(health_only, {&health_service.grpc_service()}));
   return absl::OkStatus();
 }
 
 std::unique_ptr<ServiceSet> ServerState::MakeServices(bool is_trusted) {
-  const ServiceSet::Shared shared = {models,
-                                     executor,
-                                     loader.get(),
-                                     observer,
-                                     sessions,
-                                     health,
-                                     options.allow_shared_memory ? &shared_memory : nullptr,
-                                     open_streams,
-                                     receiving,
-                                     idle,
-                                     admission,
-                                     live_calls};
   return std::make_unique<ServiceSet>(
-      shared,
+      ServiceSet::Shared{parts, options.allow_shared_memory ? &shared_memory : nullptr},
       Access::Rules{.tokens = guards.tokens.get(),
                     .is_trusted = is_trusted,
                     .calls_without_work = options.calls_without_work},
@@ -238,7 +227,8 @@ absl::Status ServerState::Listen() {
   RETURN_IF_ERROR(ListenForAdmins());
   if (!options.health_listen.empty()) {
     RETURN_IF_ERROR(ListenForHealth());
-    health_service.Start(health_listener->queue());
+    health_calls.queue = health_listener->queue();
+    health_service.Start();
     health_listener->StartThreads(1);
   }
   all_callers->Start(std::clamp(CpuBudget(), 1, 4));

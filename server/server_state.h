@@ -56,12 +56,14 @@ struct ServerState {
   OpenStreams open_streams;
   ReceiveWatch receiving;
   IdleWatch idle;
+  const ServerParts parts;
   Guards guards;
   /// Null until the listener is started, and if it does not exist.
   std::unique_ptr<ServiceSet> admin;
   std::unique_ptr<ServiceSet> all_callers;
   /// The access to the health listener.
   const Access health_access;
+  CallEnvironment health_calls;
   HealthService health_service;
   /// Null: disabled.
   std::unique_ptr<StallWatch> stall_watch;

@@ -9,29 +9,17 @@
 #include "server/services/admin/health_service.h"
 #include "server/services/admin/reflection_service.h"
 #include "server/services/attention_service.h"
-#include "server/services/calls/open_streams.h"
+#include "server/services/calls/call_environment.h"
 #include "server/services/open_inference/open_inference_service.h"
 
 namespace attention {
 
 class ServiceSet {
  public:
-  /// The parts that all sets share; they outlive the sets.
+  /// What all sets share; it outlives them. Without `shared_memory` it is disabled.
   struct Shared {
-    const ModelRepository& models;
-    Executor& executor;
-    /// Null: there is no folder of models.
-    ModelLoader* loader;
-    RequestObserver& observer;
-    SessionTable& sessions;
-    HealthRegistry& health;
-    /// Null: shared memory is disabled.
+    ServerParts parts;
     SharedMemory* shared_memory;
-    OpenStreams& open_streams;
-    ReceiveWatch& receiving;
-    IdleWatch& idle;
-    Gate& admission;
-    Gate& live_calls;
   };
 
   ServiceSet(const Shared& shared, const Access::Rules& rules, const v1::ModelLimits& limits);
@@ -46,8 +34,8 @@ class ServiceSet {
   std::unique_ptr<Listener>& listener() { return listener_; }
 
  private:
-  const Shared shared_;
   Access access_;
+  CallEnvironment calls_;
   AttentionService attention_;
   OpenInferenceService open_inference_;
   HealthService health_;

@@ -44,10 +44,10 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
   absl::Duration duration;
   const bool is_read = absl::SimpleAtod(text, &seconds) ? (duration = absl::Seconds(seconds), true)
                                                         : absl::ParseDuration(text, &duration);
-  if (!is_read || duration < absl::ZeroDuration() ||
+  if (!is_read || (duration != absl::ZeroDuration() && duration < absl::Milliseconds(1)) ||
       duration > absl::Seconds(kMaxDurationSeconds)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected 0 to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected 0, or 1 ms to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
   }
   return duration;
 }

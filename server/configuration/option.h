@@ -69,7 +69,8 @@ inline constexpr int64_t kMaxDurationSeconds = int64_t{24} * 3600;
 // Functions that parse texts.
 absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max);
 absl::StatusOr<bool> ParseSwitch(const std::string& text);
-/// Parses a duration of 0 to kMaxDurationSeconds: "30" (seconds), "30s", "1m30s".
+/// Parses a duration of 0, or of 1 ms to kMaxDurationSeconds: "30" (seconds), "30s", "1m30s". A
+/// shorter one would only make a thread spin.
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 
 // Functions that make options. A field is a pointer to a member of ServerOptions, or a function

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <utility>
 
 namespace attention {
@@ -68,11 +69,19 @@ int64_t LogSink::lines_left_out() const {
   return left_out_;
 }
 
+void LogSink::ReportLeftOut() {
+  try {
+    waiting_ += left_out_line_(unreported_);
+    unreported_ = 0;
+  } catch (const std::bad_alloc&) {  // the next piece reports them
+  }
+}
+
 std::string LogSink::TakePiece() {
   MutexLock lock(mutex_);
   writing_bytes_ = 0;
   if (unreported_ > 0 && waiting_.size() <= max_bytes_ / 8) {  // the reader has continued
-    waiting_ += left_out_line_(std::exchange(unreported_, 0));
+    ReportLeftOut();
   }
   if (waiting_.empty()) {
     changed_.NotifyAll();

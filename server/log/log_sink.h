@@ -37,6 +37,8 @@ class LogSink {
   void Run();
   /// Waits for lines, and takes a part of them. Returns an empty text at the end.
   std::string TakePiece();
+  /// Queues the line about lines left out, unless there is no memory for it.
+  void ReportLeftOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Returns false when the sink ends first.
   bool Write(const std::string& piece);
 

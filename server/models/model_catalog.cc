@@ -1,5 +1,7 @@
 #include "server/models/model_catalog.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -41,6 +43,12 @@ absl::Status MissingRequiredModel(const std::string& folder, const std::string& 
                                           ", found ", name, ", which does not exist"));
 }
 
+/// Returns the device on which a folder lies; 0 if there is no folder.
+uint64_t DeviceOf(const std::string& folder) {
+  struct stat found = {};
+  return stat(folder.c_str(), &found) == 0 ? found.st_dev : 0;
+}
+
 }  // namespace
 
 ModelCatalog::ModelCatalog(const ModelFolder& folder, const ServingEnvironment& environment,
@@ -78,6 +86,7 @@ absl::StatusOr<FoundModels> ModelCatalog::Scan() const {
 
 absl::Status ModelCatalog::Discover() {
   ASSIGN_OR_RETURN(const FoundModels found, Scan());
+  device_ = DeviceOf(folder_.path);
   std::set<std::string> awaited;
   for (const auto& [name, model] : found) {
     Update(name, model);
@@ -101,6 +110,14 @@ absl::Status ModelCatalog::Discover() {
 
 absl::Status ModelCatalog::Refresh(Occasion occasion) {
   ASSIGN_OR_RETURN(const FoundModels found, Scan());
+  const uint64_t device = DeviceOf(folder_.path);
+  if (occasion == Occasion::kPoll && found.empty() && !names_.empty() && device != device_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder_.path,
+                     ": expected models, found an empty folder of another device, as when its own "
+                     "is not mounted; models that are served stay (attend models --reload)"));
+  }
+  device_ = device;
   const FoundModels before = std::exchange(last_found_, found);
   std::set<std::string> names;
   for (const auto& [name, known] : names_) {

@@ -44,7 +44,9 @@ class ModelCatalog {
   /// also be gone. Returns an error for a folder that cannot be read.
   absl::Status Discover();
 
-  /// Loads and withdraws versions until the name is as requested.
+  /// Loads and withdraws versions until each name is as the folder and requests say. Changes
+  /// nothing, and returns an error, when the folder cannot be read, or when a poll finds an empty
+  /// one on another device, though there were models.
   absl::Status Refresh(Occasion occasion);
 
   /// Serves `version` of `name` whatever the policy says; without a version, serves `name` by the
@@ -98,6 +100,7 @@ class ModelCatalog {
 
   // Used by the one thread only.
   FoundModels last_found_;
+  uint64_t device_ = 0;  // on which the folder lay
   std::map<std::string, Name> names_;
   /// Whether every model found at the start was tried.
   bool is_settled_ = false;

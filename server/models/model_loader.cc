@@ -21,6 +21,7 @@ using std::chrono::steady_clock;
 
 constexpr size_t kMaxTasks = 64;
 constexpr int kNiceness = 10;
+constexpr std::chrono::milliseconds kPauseBeforeRetry{10};
 
 // Lowers the priority of the calling thread, and never raises it. On Linux setpriority's "process"
 // is a thread.
@@ -57,12 +58,15 @@ ServingEnvironment EnvironmentOf(const ModelLoaderOptions& options, ModelReposit
           .free_unused = [queue] { queue->RunUrgent(); }};
 }
 
-// Runs the work and logs its exceptions, after which the loader continues.
+// Runs the work and logs its exceptions, after which the loader continues. Returns whether there
+// was none.
 template <typename Work>
-void RunLogged(Work work) {
-  if (const absl::Status status = ContainVoid("the model loader", work); !status.ok()) {
+bool RunLogged(const Work& work) {
+  const absl::Status status = ContainVoid("the model loader", work);
+  if (!status.ok()) {
     LogFailure(status);
   }
+  return status.ok();
 }
 
 // Returns a task that calls `done` with the result of `work`.
@@ -81,6 +85,10 @@ TaskQueue::Task TaskOf(const ModelRequest& request, std::function<absl::Status()
 }
 
 }  // namespace
+
+absl::Status NoModelFolder() {
+  return absl::FailedPreconditionError("the server has no folder of models (--models)");
+}
 
 ModelLoader::ModelLoader(const ModelLoaderOptions& options, ModelRepository& repository,
                          HealthRegistry& health)
@@ -103,11 +111,11 @@ void ModelLoader::Start(std::function<void()> on_loaded) {
 void ModelLoader::Close() { queue_->Close(); }
 
 void ModelLoader::Run(const std::function<void()>& on_loaded) {
-  LowerPriority();
-  Refresh(Occasion::kRequest);
+  RunLogged(LowerPriority);
+  RunLogged([this] { Refresh(Occasion::kRequest); });
   RunLogged([this] { WarnOfUnknownNames(); });
-  if (!queue_->is_closed()) {
-    on_loaded();
+  while (!queue_->is_closed() && !RunLogged(on_loaded)) {
+    std::this_thread::sleep_for(kPauseBeforeRetry);
   }
   const absl::Duration interval = options_.poll_interval;
   const auto next_poll = [&] {
@@ -119,7 +127,7 @@ void ModelLoader::Run(const std::function<void()>& on_loaded) {
       RunLogged([&task] { (*task)(absl::OkStatus()); });
     }
     if (steady_clock::now() >= deadline) {
-      Refresh(Occasion::kPoll);
+      RunLogged([this] { Refresh(Occasion::kPoll); });
       deadline = next_poll();
     }
   }
@@ -137,7 +145,7 @@ void ModelLoader::Refresh(Occasion occasion) {
 }
 
 void ModelLoader::WarnOfUnknownNames() const {
-  std::set<std::string> known = {""};  // the policy of all others
+  std::set<std::string> known;
   for (const ModelState& state : catalog_.States()) {
     if (state.version != 0 || !absl::IsNotFound(state.error)) {  // a missing name has a state, too
       known.insert(state.name);

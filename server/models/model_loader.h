@@ -34,6 +34,9 @@ struct ModelRequest {
   std::function<bool()> is_cancelled;
 };
 
+/// Returns the error of a call about the folder of models when the server has none.
+absl::Status NoModelFolder();
+
 /// One thread of low priority reads, checks, packs and warms up models, one after the other, and
 /// frees unused ones. Loading therefore takes at most one core, and only time that serving leaves.
 /// Thread-safe. Each `done` is called once, by that thread, or by the caller's thread when the
@@ -53,7 +56,7 @@ class ModelLoader {
   /// Calls ModelCatalog::Discover. REQUIRES: Start comes later.
   absl::Status Discover() { return catalog_.Discover(); }
   /// Starts the thread. `on_loaded` is called once, when every model of the folder is loaded or has
-  /// failed, unless Close came first. Called once.
+  /// failed, unless Close came first; again if it throws. Called once.
   void Start(std::function<void()> on_loaded);
   /// Starts no other task. Does not wait.
   void Close();

@@ -47,20 +47,23 @@ void ServedVersion::Load() {
 void ServedVersion::Publish(ReadyModel ready) {
   const std::string description = DescribeLoad(ready);
   const ModelInfo& info = ready.loaded.model->info();
-  state_ = {.name = state_.name,
-            .version = state_.version,
-            .phase = ModelPhase::kReady,
-            .is_serving = true,
-            .model_type = info.model_type,
-            .weights_dtype = info.weights_dtype,
-            .weights_bytes = info.weights_bytes,
-            .read_bytes = ready.loaded.read_bytes,
-            .num_unused_tensors = std::ssize(ready.loaded.unused_tensors),
-            .load_time = ready.load_time};
-  loaded_fingerprint_ = found_.fingerprint;
-  std::shared_ptr<const Model> model = environment_.share(std::move(ready.loaded.model));
+  ModelState serving = {.name = state_.name,
+                        .version = state_.version,
+                        .phase = ModelPhase::kReady,
+                        .is_serving = true,
+                        .model_type = info.model_type,
+                        .weights_dtype = info.weights_dtype,
+                        .weights_bytes = info.weights_bytes,
+                        .read_bytes = ready.loaded.read_bytes,
+                        .num_unused_tensors = std::ssize(ready.loaded.unused_tensors),
+                        .load_time = ready.load_time};
+  std::string fingerprint = found_.fingerprint;
+  const std::shared_ptr<const Model> model = environment_.share(std::move(ready.loaded.model));
+  environment_.repository.Publish(model);
+  // All that can throw is done: the state never claims a model that is not published.
+  state_ = std::move(serving);
+  loaded_fingerprint_ = std::move(fingerprint);
   model_ = model;
-  environment_.repository.Publish(std::move(model));
   Log(LogLevel::kInfo, absl::StrCat(NameInLog(state_), ": serving; ", description));
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@ namespace attention {
 namespace {
 
 constexpr int64_t kMaxTokens = 64;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 ModelDifference Compare(std::string of, const Tensor& served, const Tensor& exact) {
   double max_abs_error = 0;
@@ -20,7 +23,10 @@ ModelDifference Compare(std::string of, const Tensor& served, const Tensor& exac
   for (int64_t i = 0; i < exact.num_elements(); ++i) {
     const double expected = exact.as<float>()[i];
     const double error = std::abs(served.as<float>()[i] - expected);
-    max_abs_error = std::isnan(error) ? error : std::max(max_abs_error, error);
+    if (!std::isfinite(error)) {
+      return {.of = std::move(of), .max_abs_error = kInfinity, .relative_l2 = kInfinity};
+    }
+    max_abs_error = std::max(max_abs_error, error);
     squared_error += error * error;
     squared_norm += expected * expected;
   }
@@ -29,17 +35,21 @@ ModelDifference Compare(std::string of, const Tensor& served, const Tensor& exac
           .relative_l2 = squared_error > 0 ? std::sqrt(squared_error / squared_norm) : 0};
 }
 
-int64_t Largest(const float* row, int64_t width) {
-  return std::max_element(row, row + width) - row;
+/// Whether the largest logit is the same; not where a logit is no number.
+bool Agrees(std::span<const float> served, std::span<const float> exact) {
+  const auto is_number = [](float logit) { return !std::isnan(logit); };
+  return std::ranges::all_of(served, is_number) &&
+         std::ranges::max_element(served) - served.begin() ==
+             std::ranges::max_element(exact) - exact.begin();
 }
 
 double Top1Agreement(const Tensor& served, const Tensor& exact) {
   const int64_t rows = exact.shape()[0];
-  const int64_t width = exact.shape()[1];
+  const auto width = static_cast<size_t>(exact.shape()[1]);
   int64_t agreed = 0;
   for (int64_t row = 0; row < rows; ++row) {
-    agreed += Largest(served.as<float>() + row * width, width) ==
-              Largest(exact.as<float>() + row * width, width);
+    const int64_t first = row * exact.shape()[1];
+    agreed += Agrees({served.as<float>() + first, width}, {exact.as<float>() + first, width});
   }
   return static_cast<double>(agreed) / static_cast<double>(rows);
 }

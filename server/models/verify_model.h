@@ -12,7 +12,8 @@
 
 namespace attention {
 
-/// The difference between an output of a model and the same output of its f32 copy.
+/// The difference between an output of a model and the same output of its f32 copy. Both errors are
+/// infinite when a value of either is not finite.
 struct ModelDifference {
   /// The compared output: "layer 3", "last hidden states" or "logits".
   std::string of;

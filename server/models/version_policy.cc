@@ -33,8 +33,12 @@ bool ParseWhich(const std::string& text, VersionPolicy& policy) {
 }  // namespace
 
 const VersionPolicy& VersionPolicies::Of(const std::string& name) const {
+  static const VersionPolicy latest;
   const auto found = by_name.find(name);
-  return found == by_name.end() ? others : found->second;
+  if (found != by_name.end()) {
+    return found->second;
+  }
+  return others.has_value() ? *others : latest;
 }
 
 absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies) {
@@ -45,16 +49,14 @@ absl::Status AddVersionPolicy(const std::string& text, VersionPolicies& policies
       (parts.size() == 1 && policy.kind == VersionPolicy::Kind::kSpecific)) {
     return BadPolicy(text);
   }
-  // The default policy is kept under the empty name, which no model has, so that a second one is
-  // detected.
-  if (!policies.by_name.emplace(name, policy).second) {
+  const bool is_second =
+      name.empty() ? policies.others.has_value() : policies.by_name.contains(name);
+  if (is_second) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected one policy for ", name.empty() ? "models that are not named" : name,
                      ", found a second: '", text, "'"));
   }
-  if (name.empty()) {
-    policies.others = policy;
-  }
+  (name.empty() ? policies.others.emplace() : policies.by_name[name]) = policy;
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -28,8 +29,8 @@ struct VersionPolicy {
 };
 
 struct VersionPolicies {
-  /// The policy of models that are not named.
-  VersionPolicy others = {};
+  /// The policy of models that are not named; empty: kLatest.
+  std::optional<VersionPolicy> others = {};
   std::map<std::string, VersionPolicy> by_name = {};
 
   const VersionPolicy& Of(const std::string& name) const;

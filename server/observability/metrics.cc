@@ -119,8 +119,7 @@ void WriteBatches(const ExecutorStatistics& executor, MetricsText& text) {
   text.Family("attend_batch_requests", "histogram", "Requests of a batch.");
   text.Sample({}, executor.requests, 1);
   text.Counter("attend_padding_tokens_total",
-               "Padding rows that were computed; always 0, because batches are packed.",
-               static_cast<double>(executor.padding_tokens));
+               "Padding rows that were computed; always 0, because batches are packed.", 0);
   text.Counter("attend_interleaved_batches_total",
                "Batches of short requests that ran between the slices of a longer batch.",
                static_cast<double>(executor.interleaved_batches));
@@ -221,41 +220,35 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Gauge("attend_compute_stalled",
              "1 when requests wait and nothing was computed for --stall-timeout.",
              sources.health.is_stalled() ? 1 : 0);
-  if (sources.connections) {
-    text.Gauge("attend_connections", "Open connections of clients.",
-               static_cast<double>(sources.connections()));
-  }
-  if (sources.refused_connections) {
-    text.Counter(
-        "attend_connections_refused_total",
-        "Connections that were closed at once because the limit was reached (--max-connections).",
-        static_cast<double>(sources.refused_connections()));
-  }
+  text.Gauge("attend_connections", "Open connections of clients.",
+             static_cast<double>(sources.connections()));
+  text.Counter(
+      "attend_connections_refused_total",
+      "Connections that were closed at once because the limit was reached (--max-connections).",
+      static_cast<double>(sources.refused_connections()));
   text.Counter("attend_connections_turned_away_total",
                "Connections that were closed at once because too many of their host, or of all "
                "hosts, had to wait already (attend_connections_delayed_total says why).",
                static_cast<double>(ConnectionAcceptor::turned_away()));
-  if (sources.delayed_connections) {
-    text.Counter("attend_connections_delayed_total",
-                 "Connections that waited because their host made many calls without work, or had "
-                 "other connections without a call.",
-                 static_cast<double>(sources.delayed_connections()));
-  }
+  text.Counter("attend_connections_ended_total",
+               "Connections that were ended because they made far more calls without work in a "
+               "second than --calls-without-work allows.",
+               static_cast<double>(ConnectionAcceptor::ended()));
+  text.Counter("attend_connections_delayed_total",
+               "Connections that waited because their host made many calls without work, or had "
+               "other connections without a call.",
+               static_cast<double>(sources.delayed_connections()));
   text.Counter("attend_log_lines_left_out_total",
                "Log lines that were dropped because standard error was not read in time, or could "
                "not be written.",
                static_cast<double>(LogLinesLeftOut()));
-  if (sources.certificate_expiry) {
-    if (const std::optional<double> expiry = sources.certificate_expiry()) {
-      text.Gauge("attend_certificate_expiry_timestamp_seconds",
-                 "Time at which the certificate for new connections expires, in seconds since the "
-                 "epoch.",
-                 *expiry);
-    }
+  if (const std::optional<double> expiry = sources.certificate_expiry()) {
+    text.Gauge("attend_certificate_expiry_timestamp_seconds",
+               "Time at which the certificate for new connections expires, in seconds since the "
+               "epoch.",
+               *expiry);
   }
-  if (sources.credential_files) {
-    WriteCredentialFiles(sources.credential_files(), text);
-  }
+  WriteCredentialFiles(sources.credential_files(), text);
   const GemmCounts kernels = CountGemmKernels();
   text.Gauge("attend_kernel_cache_entries", "Matrix product kernels in memory.",
              static_cast<double>(kernels.held));

@@ -28,21 +28,21 @@ struct MetricsSources {
   const HealthRegistry& health;
   /// Null: traces are not exported.
   const SpanExporter* exporter = nullptr;
-  QueueLimits queue_limits = {};
+  QueueLimits queue_limits;
   /// The versions of the server and of gRPC.
-  std::string version = {};
-  std::string grpc_version = {};
+  std::string version;
+  std::string grpc_version;
   /// Returns the number of open connections of clients.
-  std::function<int64_t()> connections = {};
+  std::function<int64_t()> connections;
   /// Returns the number of connections that were closed at once because of the limit.
-  std::function<int64_t()> refused_connections = {};
+  std::function<int64_t()> refused_connections;
   /// Returns the number of connections that had to wait because of their host's pace.
-  std::function<int64_t()> delayed_connections = {};
+  std::function<int64_t()> delayed_connections;
   /// Returns the time at which the certificate for new connections expires, in seconds since the
   /// epoch; null without a certificate.
-  std::function<std::optional<double>()> certificate_expiry = {};
+  std::function<std::optional<double>()> certificate_expiry;
   /// Returns the flags that name files of credentials, each with whether its files are valid now.
-  std::function<std::vector<std::pair<std::string, bool>>()> credential_files = {};
+  std::function<std::vector<std::pair<std::string, bool>>()> credential_files;
 };
 
 /// Returns the current values in Prometheus' text format. Thread-safe.

@@ -27,10 +27,10 @@ struct SpanExporterOptions {
   std::string version = {};
 };
 
-/// Counts of requests since the start.
+/// Counts of requests since the start. Each is one span.
 struct TraceStatistics {
   int64_t exported = 0;
-  /// Spans that were dropped because too many waited, or because the collector did not accept them.
+  /// Those that were dropped because too many waited, or because the collector did not accept them.
   int64_t dropped = 0;
 };
 

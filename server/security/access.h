@@ -48,6 +48,8 @@ class Access {
   /// Notes that the first request of a call has arrived, so that the call no longer counts as one
   /// without work. A call that needs no right still counts.
   void CountRequest(const grpc::ServerContext& context, Right right) const;
+  /// Counts a request that was wrong: a connection with thousands of them in a second is ended.
+  void CountWrong(const grpc::ServerContext& context) const { pace_.CountWrong(context.peer()); }
   /// The pace of the hosts whose calls bring no work.
   ConnectionPace& pace() const { return pace_; }
 

@@ -14,7 +14,7 @@ bool Caller::MayUse(const std::string& model) const {
 }
 
 absl::Status Caller::CheckModel(const std::string& model) const {
-  const std::string name = model.empty() ? kBareAttention : model;
+  const std::string name = model.empty() ? kWithoutModel : model;
   if (MayUse(name)) {
     return absl::OkStatus();
   }

@@ -12,7 +12,7 @@
 namespace attention {
 
 /// The name of attention over the caller's own query, key and value, without a model.
-inline constexpr char kBareAttention[] = "attention";
+inline constexpr char kWithoutModel[] = "attention";
 
 struct Caller {
   /// The tenant. Empty: not known; the call's metadata may name one.
@@ -30,7 +30,7 @@ struct Caller {
 
   bool MayUse(const std::string& model) const;
   /// Returns PERMISSION_DENIED for a model that the caller may not use, whether or not it exists.
-  /// An empty name means kBareAttention.
+  /// An empty name means kWithoutModel.
   absl::Status CheckModel(const std::string& model) const;
   /// Returns the `status` of a search for a model, without the names of models that the caller may
   /// not use.

@@ -129,7 +129,10 @@ absl::Status CertificateStore::Read() {
 std::shared_ptr<const Certificates> CertificateStore::Latest() {
   MutexLock lock(mutex_);
   if (watch_.HasChanged()) {
-    const absl::Status status = Read();
+    absl::Status status = watch_.CheckFiles();
+    if (status.ok()) {
+      status = Read();
+    }
     if (!status.ok()) {
       watch_.Forget();
     }

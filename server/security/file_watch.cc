@@ -1,23 +1,32 @@
 #include "server/security/file_watch.h"
 
-#include <sys/stat.h>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/file_stamp.h"
 
 namespace attention {
 
 bool FileWatch::HasChanged() {
   std::string now = "seen";
   for (const std::string& path : paths_) {
-    struct stat found = {};
-    if (stat(path.c_str(), &found) != 0) {
-      found = {};
-    }
-    absl::StrAppend(&now, " ", found.st_dev, ":", found.st_ino, ":", found.st_size, ":",
-                    found.st_mtim.tv_sec, ":", found.st_mtim.tv_nsec, ":", found.st_ctim.tv_sec,
-                    ":", found.st_ctim.tv_nsec);
+    absl::StrAppend(&now, " ", FileStamp(path));
   }
   return std::exchange(last_, now) != now;
+}
+
+absl::Status FileWatch::CheckFiles() const {
+  for (const std::string& path : paths_) {
+    std::error_code error;  // what is absent is reported by its reader
+    const std::filesystem::file_status found = std::filesystem::status(path, error);
+    if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected a file, found a folder, a pipe or a device"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace attention

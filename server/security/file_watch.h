@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace attention {
 
 /// Detects whether files have changed, by what stat says about them. Links are followed, so that
@@ -15,7 +17,10 @@ class FileWatch {
   /// Returns true the first time, and when a file has changed, appeared or disappeared since the
   /// last call.
   bool HasChanged();
-  /// Makes the next call return true again, since the files could not be read.
+  /// Returns INVALID_ARGUMENT that names a path which is now something else than a file: reading a
+  /// pipe would wait for its writer, and all calls with it.
+  absl::Status CheckFiles() const;
+  /// Makes the next call of HasChanged return true again, since the files could not be read.
   void Forget() { last_.clear(); }
 
  private:

@@ -172,7 +172,9 @@ std::shared_ptr<const TokenTable> TokenStore::Latest() {
   if (now >= next_look_) {
     next_look_ = now + kLookInterval;
     if (watch_.HasChanged()) {
-      absl::StatusOr<TokenTable> table = ReadTokenFile(path_);
+      const absl::Status are_files = watch_.CheckFiles();
+      absl::StatusOr<TokenTable> table =
+          are_files.ok() ? ReadTokenFile(path_) : absl::StatusOr<TokenTable>(are_files);
       if (table.ok()) {
         table_ = std::make_shared<const TokenTable>(*std::move(table));
         failure_ = absl::OkStatus();
@@ -211,7 +213,7 @@ bool TokenStore::IsFileValid() {
   return failure_.ok();
 }
 
-std::string MakeToken(const std::string& tenant) {
+std::string MakeAccessToken(const std::string& tenant) {
   std::array<unsigned char, 32> random = {};
   if (RAND_bytes(random.data(), random.size()) != 1) {
     std::abort();  // a system without randomness

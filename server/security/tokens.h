@@ -55,6 +55,6 @@ class TokenStore {
 };
 
 /// Returns a new token and its entry for the file, as a readable text.
-std::string MakeToken(const std::string& tenant);
+std::string MakeAccessToken(const std::string& tenant);
 
 }  // namespace attention

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/runtime/status_macros.h"
+#include "server/services/admin/model_admin.h"
 #include "server/services/admin/model_info.h"
 #include "server/services/admin/server_statistics.h"
 #include "server/services/admin/set_logging.h"
@@ -16,10 +17,9 @@ namespace {
 // threads can accept between two posts; each costs a few kilobytes.
 constexpr int kPostedAttends = 16;
 
-NativeEnvironment MakeEnvironment(AttentionAsyncService& service,
-                                  const AttentionService::Dependencies& dependencies,
+NativeEnvironment MakeEnvironment(AttentionAsyncService& service, const CallEnvironment& calls,
                                   const v1::ModelLimits& limits) {
-  NativeEnvironment native = {.service = service, .calls = dependencies.calls};
+  NativeEnvironment native = {.service = service, .calls = calls};
   native.calls.unary_limit = {limits.max_message_bytes(),
                               "--max-message-bytes; AttendStream may send more"};
   native.calls.stream_limit = {limits.max_queue_bytes(), "--max-queue-bytes"};
@@ -53,87 +53,50 @@ absl::StatusOr<v1::Model> GetModel(const ModelRepository& models, const v1::Mode
 
 }  // namespace
 
-AttentionService::AttentionService(const Dependencies& dependencies, const v1::ModelLimits& limits)
-    : native_(MakeEnvironment(service_, dependencies, limits)),
-      decode_{service_, native_.calls, dependencies.calls.sessions},
-      list_models_{service_,
-                   "ListModels",
-                   Right::kCall,
-                   ListModelsCall::AtOnce([&models = dependencies.calls.models, limits](
-                                              const v1::ListModelsRequest&, const Caller& caller) {
-                     return ListModels(models, limits, caller);
-                   }),
-                   dependencies.calls.access,
-                   dependencies.calls.observer,
-                   nullptr,
-                   dependencies.calls.live_calls,
-                   dependencies.calls.receiving},
-      get_model_{
-          service_,
-          "GetModel",
-          Right::kCall,
-          GetModelCall::AtOnce([&models = dependencies.calls.models, limits](
-                                   const v1::GetModelRequest& request, const Caller& caller) {
-            return GetModel(models, limits, request, caller);
-          }),
-          dependencies.calls.access,
-          dependencies.calls.observer,
-          nullptr,
-          dependencies.calls.live_calls,
-          dependencies.calls.receiving},
-      get_statistics_{
-          service_,
-          "GetStatistics",
-          Right::kCall,
-          GetStatisticsCall::AtOnce([dependencies, start = std::chrono::steady_clock::now()](
-                                        const v1::GetStatisticsRequest&, const Caller& caller) {
-            return absl::StatusOr<v1::ServerStatistics>(
-                DescribeStatistics({dependencies.calls.observer, dependencies.calls.executor,
-                                    dependencies.calls.sessions, start},
-                                   caller));
-          }),
-          dependencies.calls.access,
-          dependencies.calls.observer,
-          nullptr,
-          dependencies.calls.live_calls,
-          dependencies.calls.receiving},
-      set_logging_{service_,
-                   "SetLogging",
-                   Right::kAdmin,
-                   SetLoggingCall::AtOnce([&observer = dependencies.calls.observer](
-                                              const v1::SetLoggingRequest& request) {
-                     return SetLogging(request, observer);
-                   }),
-                   dependencies.calls.access,
-                   dependencies.calls.observer,
-                   nullptr,
-                   dependencies.calls.live_calls,
-                   dependencies.calls.receiving},
-      model_admin_({service_, dependencies.loader, dependencies.calls.access,
-                    dependencies.calls.observer, dependencies.calls.admission,
-                    dependencies.calls.live_calls, dependencies.calls.receiving}) {
-  for (const char* const method : {"Attend", "AttendStream", "Decode", "ListModels", "GetModel",
-                                   "GetStatistics", "SetLogging"}) {
+AttentionService::AttentionService(const CallEnvironment& calls, const v1::ModelLimits& limits)
+    : calls_(calls),
+      native_(MakeEnvironment(service_, calls, limits)),
+      decode_{service_, native_.calls, calls.sessions},
+      methods_(service_, calls, kPostedAttends) {
+  for (const char* const method : {"Attend", "AttendStream", "Decode"}) {
     service_.Serve(method);
   }
+  AddTypedMethods(limits);
+  AddModelAdmin(methods_, calls.loader);
 }
 
-void AttentionService::Start(grpc::ServerCompletionQueue* queue) {
-  native_.calls.queue = queue;
-  list_models_.queue = queue;
-  get_model_.queue = queue;
-  get_statistics_.queue = queue;
-  set_logging_.queue = queue;
+void AttentionService::AddTypedMethods(const v1::ModelLimits& limits) {
+  methods_.Add<v1::ListModelsRequest, v1::ListModelsResponse>(
+      "ListModels", Right::kCall,
+      [this, limits](const v1::ListModelsRequest&, const Caller& caller) {
+        return ListModels(calls_.models, limits, caller);
+      });
+  methods_.Add<v1::GetModelRequest, v1::Model>(
+      "GetModel", Right::kCall,
+      [this, limits](const v1::GetModelRequest& request, const Caller& caller) {
+        return GetModel(calls_.models, limits, request, caller);
+      });
+  methods_.Add<v1::GetStatisticsRequest, v1::ServerStatistics>(
+      "GetStatistics", Right::kCall,
+      [this, start = std::chrono::steady_clock::now()](const v1::GetStatisticsRequest&,
+                                                       const Caller& caller) {
+        return absl::StatusOr<v1::ServerStatistics>(
+            DescribeStatistics({calls_.observer, calls_.executor, calls_.sessions, start}, caller));
+      });
+  methods_.Add<v1::SetLoggingRequest, v1::Logging>("SetLogging", Right::kAdmin,
+                                                   [this](const v1::SetLoggingRequest& request) {
+                                                     return SetLogging(request, calls_.observer);
+                                                   });
+}
+
+void AttentionService::Start() {
+  native_.calls.queue = calls_.queue;
   for (int i = 0; i < kPostedAttends; ++i) {
     AttendUnaryCall::Post(native_);
     AttendStreamCall::Post(native_);
     DecodeCall::Post(decode_);
-    ListModelsCall::Post(list_models_);
-    GetModelCall::Post(get_model_);
-    GetStatisticsCall::Post(get_statistics_);
-    SetLoggingCall::Post(set_logging_);
   }
-  model_admin_.Start(queue);
+  methods_.Start();
 }
 
 }  // namespace attention

@@ -42,6 +42,9 @@ constexpr int64_t kOwnFiles = 128;
 // The connections of this process that were closed since too many waited.
 std::atomic<int64_t> turned_away_count = 0;
 
+// The connections of this process that were ended because of their calls.
+std::atomic<int64_t> ended_count = 0;
+
 // The time between two attempts to pass waiting connections on.
 constexpr int kRetryMs = 2;
 
@@ -98,9 +101,13 @@ ConnectionAcceptor::ConnectionAcceptor(std::vector<FileDescriptor> listeners,
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       thread_([this] { Run(); }) {
   WarnOfFewFiles(max_connections);
+  pace_.set_end_connection([this](const std::string& peer) { End(peer); });
 }
 
-ConnectionAcceptor::~ConnectionAcceptor() { Stop(); }
+ConnectionAcceptor::~ConnectionAcceptor() {
+  pace_.set_end_connection(nullptr);
+  Stop();
+}
 
 void ConnectionAcceptor::Stop() {
   if (thread_.joinable()) {
@@ -151,6 +158,27 @@ int64_t ConnectionAcceptor::refused() const {
 
 int64_t ConnectionAcceptor::turned_away() { return turned_away_count; }
 
+int64_t ConnectionAcceptor::ended() { return ended_count; }
+
+void ConnectionAcceptor::End(const std::string& peer) {
+  MutexLock lock(mutex_);
+  for (const Connection& one : connections_) {
+    if (const Peer other = PeerOfConnection(one.file);
+        other.port == PortOf(peer) && other.host == HostOf(peer) && one.is_open()) {
+      shutdown(one.file, SHUT_RDWR);
+      ++ended_count;
+      if (const steady_clock::time_point now = steady_clock::now();
+          now - last_end_warning_ >= kTimeBetweenWarnings) {
+        last_end_warning_ = now;
+        Log(LogLevel::kWarning,
+            absl::StrCat(
+                "a connection was ended, since it made more than ", ConnectionPace::kFloodTimes,
+                " times the calls without work of --calls-without-work in a second: ", peer));
+      }
+    }
+  }
+}
+
 int64_t ConnectionAcceptor::delayed() const {
   MutexLock lock(mutex_);
   return delayed_;
@@ -200,7 +228,7 @@ void ConnectionAcceptor::PassOrHold(Waiting accepted) {
   const int64_t of_host = std::ranges::count_if(
       waiting_, [&](const Waiting& other) { return other.from.host == accepted.from.host; });
   if (of_host == 0 && pace_.Take(accepted.from.host, accepted.from.port)) {
-    take_(accepted.listener, accepted.connection.Release());
+    take_(accepted.listener, std::move(accepted.connection));
     return;
   }
   // A host may have as many waiting connections as it leaves free.
@@ -235,7 +263,7 @@ void ConnectionAcceptor::PassWaiting() {
     Waiting next = std::move(*one);
     one = waiting_.erase(one);
     if (!has_left) {
-      take_(next.listener, next.connection.Release());
+      take_(next.listener, std::move(next.connection));
     }
   }
 }

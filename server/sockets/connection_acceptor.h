@@ -25,8 +25,8 @@ std::string FewFilesWarning(int64_t max_connections, uint64_t max_files);
 /// too many wait. Thread-safe.
 class ConnectionAcceptor {
  public:
-  /// The thread calls this with a connection that does not block. The callee closes it later.
-  using Take = std::function<void(int listener, int connection)>;
+  /// The thread calls this with a connection that does not block, and which the callee owns.
+  using Take = std::function<void(int listener, FileDescriptor connection)>;
 
   /// The pace outlives this.
   ConnectionAcceptor(std::vector<FileDescriptor> listeners, int64_t max_connections,
@@ -53,6 +53,9 @@ class ConnectionAcceptor {
   /// Returns the number of connections that were closed because too many waited: those of all
   /// acceptors of this process.
   static int64_t turned_away();
+  /// Returns the number of connections that were ended because of the calls that they made: those
+  /// of all acceptors of this process.
+  static int64_t ended();
   /// Returns the number of connections that had to wait, since the start.
   int64_t delayed() const;
 
@@ -72,6 +75,8 @@ class ConnectionAcceptor {
   };
 
   void Run();
+  /// Ends the connection of a grpc::ServerContext::peer(), if it is open.
+  void End(const std::string& peer);
   /// Accepts one connection. Returns false if the system cannot open files.
   bool Accept(const FileDescriptor& listener);
   bool HasRoom();
@@ -99,6 +104,7 @@ class ConnectionAcceptor {
   int64_t delayed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::time_point last_sweep_ ABSL_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point last_warning_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point last_end_warning_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -49,6 +49,11 @@ void ConnectionPace::EndSilence(const std::string& peer) {
   }
 }
 
+void ConnectionPace::set_end_connection(EndConnection end) {
+  MutexLock lock(mutex_);
+  end_connection_ = std::move(end);
+}
+
 void ConnectionPace::CountCall(const std::string& peer) {
   if (peer.starts_with(kUnixHost)) {
     return;
@@ -60,10 +65,12 @@ void ConnectionPace::CountCall(const std::string& peer) {
     EndSilence(peer);
     return;
   }
-  const int64_t calls = ++connections_[peer];
+  Connection& connection = connections_[peer];
+  const int64_t calls = ++connection.calls;
   if (calls == 1) {
     EndSilence(peer);
   }
+  EndIfFlooding(peer, connection);
   if (calls <= free_calls_) {
     return;
   }
@@ -76,10 +83,30 @@ void ConnectionPace::CountCall(const std::string& peer) {
   host.counted = now;
 }
 
+void ConnectionPace::EndIfFlooding(const std::string& peer, const Connection& connection) {
+  if (connection.calls + connection.wrong == kFloodTimes * calls_ + 1 &&
+      end_connection_ != nullptr) {
+    end_connection_(peer);
+  }
+}
+
+void ConnectionPace::CountWrong(const std::string& peer) {
+  MutexLock lock(mutex_);
+  if (const auto connection = connections_.find(peer); connection != connections_.end()) {
+    ++connection->second.wrong;
+    EndIfFlooding(peer, connection->second);
+  }
+}
+
 void ConnectionPace::CountRequest(const std::string& peer) {
   MutexLock lock(mutex_);
   const auto connection = connections_.find(peer);
-  if (connection == connections_.end() || connection->second-- <= free_calls_) {
+  if (connection == connections_.end()) {
+    return;
+  }
+  const int64_t calls = connection->second.calls;
+  connection->second.calls = std::max<int64_t>(0, calls - 1);  // maybe of a call of the last second
+  if (calls <= free_calls_) {
     return;
   }
   const auto host = hosts_.find(HostOf(peer));

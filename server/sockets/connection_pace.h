@@ -28,12 +28,20 @@ namespace attention {
 ///
 /// The first kFreeCalls of a connection in a second do not count (at most as many as permitted): a
 /// proxy that has one call at a time on a connection is never delayed. Unix sockets are never
-/// delayed either. Thread-safe.
+/// delayed either.
+///
+/// A connection with more than kFloodTimes of the permitted calls in a second, of which wrong
+/// requests count here, is ended. Only a
+/// client that ignores the limit of streams can send so many: gRPC 1.51 does not enforce the limit
+/// before the client has acknowledged it, and such calls would stop all others. Thread-safe.
 class ConnectionPace {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   using Clock = std::function<TimePoint()>;
+  /// Ends the connection of a grpc::ServerContext::peer().
+  using EndConnection = std::function<void(const std::string& peer)>;
   static constexpr int64_t kFreeCalls = 64;
+  static constexpr int64_t kFloodTimes = 16;
   static constexpr std::chrono::milliseconds kPause{250};
   static constexpr std::chrono::milliseconds kQuiet{100};
   static constexpr std::chrono::milliseconds kMaxPause{1000};
@@ -47,8 +55,12 @@ class ConnectionPace {
   explicit ConnectionPace(int64_t calls, Clock clock = std::chrono::steady_clock::now)
       : calls_(calls), free_calls_(std::min(calls, kFreeCalls)), clock_(std::move(clock)) {}
 
+  /// Sets what ends a connection; null: nothing. It is called with a lock, and must not use this.
+  void set_end_connection(EndConnection end);
   /// Counts a call that brings no work yet. `peer` is its grpc::ServerContext::peer().
   void CountCall(const std::string& peer);
+  /// Counts a call that brought a wrong request: only for the end of a connection.
+  void CountWrong(const std::string& peer);
   /// Takes back the count of one call of the peer, which brings work.
   void CountRequest(const std::string& peer);
   /// Returns whether a connection from this port of the host may be taken now. If so, it counts as
@@ -67,9 +79,18 @@ class ConnectionPace {
     std::vector<Silent> silent;
   };
 
+  /// The calls of a connection in this second.
+  struct Connection {
+    int64_t calls = 0;  // that bring no work yet
+    int64_t wrong = 0;
+  };
+
   double CallsAt(const Host& host, TimePoint now) const;
   /// Whether a host that makes many calls must wait for its next connection.
   static bool MustPause(const Host& host, TimePoint now);
+  /// Ends a connection that has just made too many calls.
+  void EndIfFlooding(const std::string& peer, const Connection& connection)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Ends the silence of a connection, of which a call was delivered.
   void EndSilence(const std::string& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Once a second, forgets the calls of each connection, and the hosts of which nothing counts.
@@ -79,9 +100,9 @@ class ConnectionPace {
   const int64_t free_calls_;
   const Clock clock_;
   Mutex mutex_;
+  EndConnection end_connection_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Host> hosts_ ABSL_GUARDED_BY(mutex_);
-  /// The calls of each connection in this second.
-  std::unordered_map<std::string, int64_t> connections_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Connection> connections_ ABSL_GUARDED_BY(mutex_);
   TimePoint second_ ABSL_GUARDED_BY(mutex_);
 };
 

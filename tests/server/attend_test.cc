@@ -57,6 +57,18 @@ TEST_F(AttendTest, IgnoresPaddingAndAnswersItWithZeros) {
   EXPECT_EQ(Attend(DemoRequest(input, lengths)).output().data(), response.output().data());
 }
 
+TEST_F(AttendTest, AMaskHasTheShapeOfThePaddedRows) {
+  v1::AttendRequest request = DemoRequest(SeededTensor(1, Dtype::kF32, {2, 8, kDemoWidth}), {3, 4});
+  const v1::AttendResponse expected = Attend(request);
+  v1::Tensor& mask = *request.mutable_options()->mutable_mask();
+  mask.set_dtype(v1::BOOL);
+  for (const int64_t extent : {1, 1, 8, 8}) {
+    mask.add_shape(extent);
+  }
+  mask.set_data(std::string(64, '\1'));
+  EXPECT_EQ(Attend(request).output().data(), expected.output().data());
+}
+
 TEST_F(AttendTest, AnswersPackedSequencesOfDifferentLengths) {
   const Tensor input = SeededTensor(3, Dtype::kF32, {9, kDemoWidth});
   const v1::AttendResponse response = Attend(DemoRequest(input, {2, 0, 6, 1}));

@@ -122,7 +122,11 @@ TEST(CommandLineTest, RefusesModelFlagsThatSayNothing) {
   EXPECT_THAT(ParseCommandLine({"--models", ""}),
               IsRefused("--models: expected a text, found an empty one"));
   EXPECT_THAT(ParseCommandLine({"--models=/m", "--models-poll=-1"}),
-              IsRefused("--models-poll: expected 0 to 24 hours"));
+              IsRefused("--models-poll: expected 0, or 1 ms to 24 hours"));
+  // Else a thread would spin.
+  EXPECT_THAT(ParseCommandLine({"--models=/m", "--models-poll=999us"}),
+              IsRefused("--models-poll: expected 0, or 1 ms to 24 hours"));
+  EXPECT_THAT(ParseCommandLine({"--models=/m", "--models-poll=1ms"}), IsOk());
   EXPECT_THAT(ParseCommandLine({"--models=/m", "--weights-dtype=fp16"}),
               IsRefused("--weights-dtype: expected one of fp32|bf16|int8, found fp16"));
   EXPECT_THAT(ParseCommandLine({"--models=/m", "--model-versions=newest"}),

@@ -216,6 +216,18 @@ TEST_F(PrefixTest, WhatDependsOnMoreThanTheIdsIsComputed) {
   EXPECT_EQ(Ask(within_the_rotations), 10);
 }
 
+TEST(Bf16PrefixTest, OneShotRequestsTakeNothing) {
+  ServerOptions options = CachingOptions();
+  options.models.weights_dtype = WeightsDtype::kBf16;
+  InProcessServer server(options);
+  AttendClient client(server.NewChannel());
+  const v1::AttendRequest request = PromptRequest("llama", MakePrompt(3, 40));
+  const v1::AttendResponse first = client.Must(request);
+  const v1::AttendResponse second = client.Must(request);
+  EXPECT_EQ(second.summary().cached_tokens(), 0);
+  EXPECT_TRUE(first.output().data() == second.output().data());
+}
+
 TEST_F(PrefixTest, AnotherVersionOfAModelBeginsAnew) {
   const v1::AttendRequest request = PromptRequest("llama", MakePrompt(11, 40));
   Ask(request);

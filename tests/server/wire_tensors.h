@@ -75,8 +75,12 @@ inline v1::AttendRequest QkvRequest(const Tensor& query, const Tensor& key, cons
 inline reference::Layer ReferenceLayer(const SeededModelSpec& given) {
   const auto model = Model::CreateSeeded(given);
   const SeededModelSpec& spec = *(*model)->info().seeded;
-  const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype, spec.d_model, spec.num_heads,
-                                            spec.num_kv_heads, spec.head_dim, spec.value_head_dim);
+  const SeededLayer layer = MakeSeededLayer(spec.seed, spec.dtype,
+                                            {.d_model = spec.d_model,
+                                             .num_heads = spec.num_heads,
+                                             .num_kv_heads = spec.num_kv_heads,
+                                             .head_dim = spec.head_dim,
+                                             .value_head_dim = spec.value_head_dim});
   const auto widen = [](const std::vector<float>& values) {
     return std::vector<double>(values.begin(), values.end());
   };

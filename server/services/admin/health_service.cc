@@ -41,8 +41,7 @@ absl::StatusOr<HealthCheckResponse> Check(const HealthRegistry& registry,
 
 struct WatchMethod {
   AsyncHealth& service;
-  const HealthService::Dependencies& dependencies;
-  grpc::ServerCompletionQueue* queue;
+  const CallEnvironment& calls;
 };
 
 // Sends the status whenever it differs from the last one sent.
@@ -54,14 +53,12 @@ class WatchCall final : public HealthListener,
     const auto call = std::make_shared<WatchCall>(method);
     ArmForClient(call->on_done_, call->on_request_, [&](void* tag) {
       method.service.RequestCall(AsyncHealth::IndexOf("Watch"), call->context_, call->stream_,
-                                 method.queue, tag);
+                                 method.calls.queue, tag);
     });
   }
 
   explicit WatchCall(const WatchMethod& method)
-      : method_(method),
-        visit_(method.dependencies.live_calls),
-        reception_(method.dependencies.receiving) {
+      : method_(method), visit_(method.calls.live_calls), reception_(method.calls.receiving) {
     context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
   }
 
@@ -99,9 +96,8 @@ class WatchCall final : public HealthListener,
     }
     PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
-    method_.dependencies.access.CountCall(context_);
-    absl::StatusOr<OpenStreams::Place> place =
-        method_.dependencies.open_streams.Enter(context_, "Watch");
+    method_.calls.access.CountCall(context_);
+    absl::StatusOr<OpenStreams::Place> place = method_.calls.open_streams.Enter(context_, "Watch");
     if (!place.ok()) {
       Fail(place.status());
       return;
@@ -123,7 +119,7 @@ class WatchCall final : public HealthListener,
       Fail(status);
       return;
     }
-    method_.dependencies.registry.Subscribe(weak_from_this());
+    method_.calls.health.Subscribe(weak_from_this());
     Advance();
   }
 
@@ -133,7 +129,7 @@ class WatchCall final : public HealthListener,
       MutexLock lock(mutex_);
       is_busy_ = true;
     }
-    method_.dependencies.observer.OnEnd(RecordOf(context_, "Watch", arrival_, status));
+    method_.calls.observer.OnEnd(RecordOf(context_, "Watch", arrival_, status));
     AddRefusalTrailers(status, context_);
     const grpc::Status end = ToGrpcStatus(status);
     on_finish_.ArmFor([&](void* tag) { stream_.Finish(end, tag); });
@@ -156,10 +152,10 @@ class WatchCall final : public HealthListener,
   void OnFinish(bool) {}
 
   void Advance() {
-    const bool is_over = method_.dependencies.registry.is_closed();
+    const bool is_over = method_.calls.health.is_closed();
     MutexLock lock(mutex_);
     const HealthCheckResponse::ServingStatus status =
-        StatusOf(method_.dependencies.registry, request_.service());
+        StatusOf(method_.calls.health, request_.service());
     if (is_busy_) {
       return;
     }
@@ -202,29 +198,18 @@ class WatchCall final : public HealthListener,
 
 }  // namespace
 
-HealthService::HealthService(const Dependencies& dependencies)
-    : dependencies_(dependencies),
-      check_{
-          service_,
-          "Check",
-          Right::kNone,
-          CheckCall::AtOnce([&registry = dependencies.registry](const HealthCheckRequest& request) {
-            return Check(registry, request);
-          }),
-          dependencies.access,
-          dependencies.observer,
-          nullptr,
-          dependencies.live_calls,
-          dependencies.receiving} {
-  service_.Serve("Check");
+HealthService::HealthService(const CallEnvironment& calls)
+    : calls_(calls), methods_(service_, calls, kPostedChecks) {
+  methods_.Add<HealthCheckRequest, HealthCheckResponse>(
+      "Check", Right::kNone,
+      [this](const HealthCheckRequest& request) { return Check(calls_.health, request); });
   service_.Serve("Watch");
 }
 
-void HealthService::Start(grpc::ServerCompletionQueue* queue) {
-  check_.queue = queue;
+void HealthService::Start() {
+  methods_.Start();
   for (int i = 0; i < kPostedChecks; ++i) {
-    CheckCall::Post(check_);
-    WatchCall::Post({service_, dependencies_, queue});
+    WatchCall::Post({service_, calls_});
   }
 }
 

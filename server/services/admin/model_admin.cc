@@ -8,8 +8,12 @@
 namespace attention {
 namespace {
 
-// Two suffice, since administrators' calls are rare.
-constexpr int kPostedAdminCalls = 2;
+template <typename Request, typename Reply>
+using AdminCall = TypedCall<AttentionAsyncService, Request, Reply>;
+using LoadCall = AdminCall<v1::LoadModelRequest, v1::ModelStates>;
+using UnloadCall = AdminCall<v1::UnloadModelRequest, v1::ModelStates>;
+using ReloadCall = AdminCall<v1::ReloadModelsRequest, v1::ModelStates>;
+using VerifyCall = AdminCall<v1::VerifyModelRequest, v1::VerifyModelResponse>;
 
 v1::ModelState::Phase ToWire(ModelPhase phase) {
   switch (phase) {
@@ -82,10 +86,6 @@ ModelRequest RequestOf(const std::shared_ptr<Call>& call) {
   return request;
 }
 
-absl::Status NoFolder() {
-  return absl::FailedPreconditionError("the server has no folder of models (--models)");
-}
-
 /// Checks the right to the model; a token of an administrator may be limited to models. Without a
 /// name the caller needs the right to all models.
 absl::Status CheckRight(const Caller& caller, const ModelRequest& request) {
@@ -105,7 +105,7 @@ template <typename Call, typename Run>
 auto Permitted(ModelLoader* loader, Run run) {
   return [loader, run = std::move(run)](const std::shared_ptr<Call>& call) {
     if (loader == nullptr) {
-      call->Finish(NoFolder());
+      call->Finish(NoModelFolder());
       return;
     }
     const ModelRequest request = RequestOf(call);
@@ -153,55 +153,21 @@ auto Verifying(ModelLoader* loader) {
   return Permitted<Call>(loader, verify);
 }
 
-/// Returns a method that only administrators may call.
-template <typename Call, typename Begin>
-typename Call::Method Administered(const ModelAdmin::Dependencies& given, const char* name,
-                                   Begin begin) {
-  given.service.Serve(name);
-  return {given.service,  name,           Right::kAdmin,    std::move(begin),
-          given.access,   given.observer, &given.admission, given.live_calls,
-          given.receiving};
-}
-
 }  // namespace
 
-ModelAdmin::ModelAdmin(const Dependencies& given)
-    : list_{given.service,
-            "ListModelStates",
-            Right::kCall,
-            ListCall::AtOnce(
-                [loader = given.loader](const v1::ListModelStatesRequest&, const Caller& caller) {
-                  return loader == nullptr ? absl::StatusOr<v1::ModelStates>(NoFolder())
-                                           : StatesOf(*loader, "", caller);
-                }),
-            given.access,
-            given.observer,
-            nullptr,
-            given.live_calls,
-            given.receiving},
-      load_(Administered<LoadCall>(given, "LoadModel",
-                                   Changing<LoadCall>(given.loader, &ModelLoader::Load))),
-      unload_(Administered<UnloadCall>(given, "UnloadModel",
-                                       Changing<UnloadCall>(given.loader, &ModelLoader::Unload))),
-      reload_(Administered<ReloadCall>(given, "ReloadModels",
-                                       Changing<ReloadCall>(given.loader, &ModelLoader::Reload))),
-      verify_(Administered<VerifyCall>(given, "VerifyModel", Verifying<VerifyCall>(given.loader))) {
-  given.service.Serve(list_.name);
-}
-
-void ModelAdmin::Start(grpc::ServerCompletionQueue* queue) {
-  list_.queue = queue;
-  load_.queue = queue;
-  unload_.queue = queue;
-  reload_.queue = queue;
-  verify_.queue = queue;
-  for (int i = 0; i < kPostedAdminCalls; ++i) {
-    ListCall::Post(list_);
-    LoadCall::Post(load_);
-    UnloadCall::Post(unload_);
-    ReloadCall::Post(reload_);
-    VerifyCall::Post(verify_);
-  }
+void AddModelAdmin(TypedMethods<AttentionAsyncService>& methods, ModelLoader* loader) {
+  methods.Add<v1::ListModelStatesRequest, v1::ModelStates>(
+      "ListModelStates", Right::kCall,
+      [loader](const v1::ListModelStatesRequest&, const Caller& caller) {
+        return loader == nullptr ? absl::StatusOr<v1::ModelStates>(NoModelFolder())
+                                 : StatesOf(*loader, "", caller);
+      });
+  methods.AddForAdmins<LoadCall>("LoadModel", Changing<LoadCall>(loader, &ModelLoader::Load));
+  methods.AddForAdmins<UnloadCall>("UnloadModel",
+                                   Changing<UnloadCall>(loader, &ModelLoader::Unload));
+  methods.AddForAdmins<ReloadCall>("ReloadModels",
+                                   Changing<ReloadCall>(loader, &ModelLoader::Reload));
+  methods.AddForAdmins<VerifyCall>("VerifyModel", Verifying<VerifyCall>(loader));
 }
 
 }  // namespace attention

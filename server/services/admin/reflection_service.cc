@@ -26,7 +26,7 @@ constexpr int kPostedCalls = 2;
 struct ReflectionMethod {
   std::function<void(grpc::ServerContext&, RawStream&, void* tag)> request_call;
   const std::vector<std::string>& services;
-  const ReflectionService::Dependencies& dependencies;
+  const CallEnvironment& calls;
 };
 
 // Answers one request at a time: it reads the next one when the answer is sent.
@@ -39,7 +39,7 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
   }
 
   explicit ReflectionCall(std::shared_ptr<const ReflectionMethod> method)
-      : method_(std::move(method)), visit_(method_->dependencies.live_calls) {}
+      : method_(std::move(method)), visit_(method_->calls.live_calls) {}
 
   // Cancels the call when not even the error can be sent.
   void OnFailure(const absl::Status& status) noexcept {
@@ -57,9 +57,8 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
     }
     PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
-    method_->dependencies.access.CountCall(context_);
-    absl::StatusOr<OpenStreams::Place> place =
-        method_->dependencies.open_streams.Enter(context_, kMethod);
+    method_->calls.access.CountCall(context_);
+    absl::StatusOr<OpenStreams::Place> place = method_->calls.open_streams.Enter(context_, kMethod);
     if (!place.ok()) {
       Finish(place.status());
       return;
@@ -101,7 +100,7 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
 
   void Finish(const absl::Status& status) {
     if (!status.ok()) {
-      method_->dependencies.observer.OnEnd(RecordOf(context_, kMethod, arrival_, status));
+      method_->calls.observer.OnEnd(RecordOf(context_, kMethod, arrival_, status));
       AddRefusalTrailers(status, context_);
     }
     const grpc::Status end = ToGrpcStatus(status);
@@ -124,9 +123,9 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
 
 }  // namespace
 
-ReflectionService::ReflectionService(const Dependencies& dependencies,
+ReflectionService::ReflectionService(const CallEnvironment& calls,
                                      std::vector<std::string> services)
-    : dependencies_(dependencies), services_(std::move(services)) {
+    : calls_(calls), services_(std::move(services)) {
   // The calls of v1alpha use the messages of v1. Without this, the descriptors of v1alpha's own
   // messages would not be linked into the program.
   static_cast<void>(grpc::reflection::v1alpha::ServerReflectionRequest::descriptor());
@@ -136,14 +135,14 @@ ReflectionService::ReflectionService(const Dependencies& dependencies,
   v1alpha_.Serve(kMethod);
 }
 
-void ReflectionService::Start(grpc::ServerCompletionQueue* queue) {
-  const auto start = [this, queue](auto& service) {
-    const auto request_call = [&service, queue](grpc::ServerContext& context, RawStream& stream,
-                                                void* tag) {
+void ReflectionService::Start() {
+  const auto start = [this](auto& service) {
+    const auto request_call = [&service, queue = calls_.queue](grpc::ServerContext& context,
+                                                               RawStream& stream, void* tag) {
       service.RequestCall(0, context, stream, queue, tag);  // 0: the only method of the service
     };
-    const auto method = std::make_shared<const ReflectionMethod>(
-        ReflectionMethod{request_call, services_, dependencies_});
+    const auto method =
+        std::make_shared<const ReflectionMethod>(ReflectionMethod{request_call, services_, calls_});
     for (int i = 0; i < kPostedCalls; ++i) {
       ReflectionCall::Post(method);
     }

@@ -31,7 +31,6 @@ void DescribeExecutor(const ExecutorStatistics& executor, v1::ServerStatistics& 
   wire.set_batches(executor.batches);
   wire.set_batch_requests(executor.batch_requests);
   wire.set_batch_tokens(executor.batch_tokens);
-  wire.set_padding_tokens(executor.padding_tokens);
   wire.set_busy_ns(executor.busy_ns);
   wire.set_interleaved_batches(executor.interleaved_batches);
   wire.set_waiting_requests(executor.queue.requests);
@@ -59,7 +58,7 @@ v1::ServerStatistics DescribeStatistics(const StatisticsSources& sources, const 
   wire.set_received_bytes(total.received_bytes);
   wire.set_sent_bytes(sources.observer.sent_bytes());
   for (const auto& [key, counts] : sources.observer.counter().by_model()) {
-    if (!caller.MayUse(key.first.empty() ? kBareAttention : key.first)) {
+    if (!caller.MayUse(key.first.empty() ? kWithoutModel : key.first)) {
       continue;
     }
     v1::ModelStatistics& model = *wire.add_models();

@@ -193,7 +193,6 @@ void AttendCall::CountBlock(const grpc::ByteBuffer& message) {
 void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
   End([&] {
     CountBlock(last_message);
-    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
     on_finish_.ArmFor([&](void* tag) {
       stream_.WriteAndFinish(last_message, grpc::WriteOptions(), grpc::Status::OK, tag);
     });
@@ -201,9 +200,11 @@ void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
 }
 
 void AttendCall::EndWith(const absl::Status& error) {
+  if (absl::IsInvalidArgument(error)) {
+    environment_.access.CountWrong(context_);
+  }
   End([&] {
     record_.status = error;
-    context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
     AddRefusalTrailers(error, context_);
     const grpc::Status status = ToGrpcStatus(error);
     on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
@@ -216,6 +217,10 @@ void AttendCall::End(Start start) {
     return;
   }
   try {
+    if (!has_request_id_) {
+      context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
+      has_request_id_ = true;
+    }
     start();
   } catch (...) {
     has_end_ = false;

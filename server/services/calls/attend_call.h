@@ -11,43 +11,15 @@
 #include <string>
 #include <string_view>
 
-#include "core/models/model_repository.h"
-#include "server/observability/requests.h"
-#include "server/scheduling/executor.h"
-#include "server/scheduling/gate.h"
+#include "server/services/calls/call_environment.h"
 #include "server/services/calls/call_metadata.h"
 #include "server/services/calls/cancellation.h"
 #include "server/services/calls/completion_threads.h"
 #include "server/services/calls/headers_first.h"
-#include "server/services/calls/idle_watch.h"
-#include "server/services/calls/receive_watch.h"
-#include "server/services/plan/plan_request.h"
 #include "server/services/plan/plan_terms.h"
 #include "server/services/reply/attend_job.h"
 
 namespace attention {
-
-/// The environment of all calls that compute; outlives them.
-struct CallEnvironment {
-  grpc::ServerCompletionQueue* queue = nullptr;
-  const ModelRepository& models;
-  Executor& executor;
-  /// The sessions, with the prefix cache.
-  SessionTable& sessions;
-  /// The gate of running requests; closed when the server drains.
-  Gate& admission;
-  /// Counts all call objects.
-  Gate& live_calls;
-  /// Watches requests while they are received.
-  ReceiveWatch& receiving;
-  /// Ends idle streams.
-  IdleWatch& idle;
-  /// The rights of callers.
-  const Access& access;
-  RequestObserver& observer;
-  ReplyLimit unary_limit;
-  ReplyLimit stream_limit;
-};
 
 /// The steps up to the answer, and the end of the call; a derived class sends the answer.
 ///
@@ -144,6 +116,7 @@ class AttendCall : public AttendSink,
   bool is_admitted_ = false;
   bool has_begun_ = false;
   std::atomic<bool> has_end_ = false;
+  bool has_request_id_ = false;  // whether the trailers have it; used by the owner of has_end_
   bool is_settled_ = false;
   bool lacks_message_ = false;
   CallMetadata metadata_;

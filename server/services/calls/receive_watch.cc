@@ -107,11 +107,13 @@ int64_t ReceiveWatch::num_receiving() const {
   return static_cast<int64_t>(entries_.size());
 }
 
-std::list<ReceiveWatch::Entry>::iterator ReceiveWatch::Add(std::weak_ptr<MessageReceiver> receiver,
-                                                           int64_t max_bytes) {
+std::list<ReceiveWatch::Entry>::iterator ReceiveWatch::Add(
+    std::weak_ptr<MessageReceiver> receiver, int64_t max_bytes,
+    std::vector<std::unique_ptr<FairBudget::Part>> units) {
   std::list<Entry> added;
-  added.push_back(
-      {.receiver = std::move(receiver), .max_ticks = kBaseTicks + max_bytes / kBytesPerTick});
+  added.push_back({.receiver = std::move(receiver),
+                   .max_ticks = kBaseTicks + max_bytes / kBytesPerTick,
+                   .units = std::move(units)});
   MutexLock lock(mutex_);
   entries_.splice(entries_.end(), added);
   if (is_asleep_) {

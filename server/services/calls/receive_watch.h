@@ -1,4 +1,5 @@
-// Limits for messages that take long to arrive.
+// Limits for messages that take long to arrive, and for small answers that their callers do not
+// take.
 #pragma once
 
 #include <chrono>
@@ -17,12 +18,13 @@
 
 namespace attention {
 
-/// A call that is receiving a message.
+/// A call that is receiving a message, or whose answer is being taken.
 class MessageReceiver {
  public:
   /// Returns the account that is charged for the time that the message takes.
   virtual std::string Holder() const = 0;
-  /// Ends the call with `status`, because its message took too long. Called by the watch's thread;
+  /// Ends the call with `status`, because its message took too long; if it has been answered,
+  /// cancels it. Called by the watch's thread;
   /// does not block, and does not throw.
   virtual void StopReceiving(const absl::Status& status) noexcept = 0;
 
@@ -34,7 +36,8 @@ class MessageReceiver {
 /// it is complete. A message that is complete within a tick costs nothing; for each further tick
 /// its call holds one more unit of a budget that all callers share, of which no caller can hold
 /// all. A call that does not get the unit, or that has as many units as its permitted size allows,
-/// is ended. Thread-safe.
+/// is ended. An answer holds its first unit at once, until the transport has taken it: a client
+/// that gives its streams no window would otherwise hold its calls for ever. Thread-safe.
 class ReceiveWatch {
  public:
   static constexpr int64_t kMaxUnits = 4096;
@@ -66,7 +69,8 @@ class ReceiveWatch {
     std::vector<std::unique_ptr<FairBudget::Part>> units = {};
   };
 
-  std::list<Entry>::iterator Add(std::weak_ptr<MessageReceiver> receiver, int64_t max_bytes);
+  std::list<Entry>::iterator Add(std::weak_ptr<MessageReceiver> receiver, int64_t max_bytes,
+                                 std::vector<std::unique_ptr<FairBudget::Part>> units = {});
   /// Returns whether the call was not stopped.
   bool Remove(std::list<Entry>::iterator entry);
   /// Takes a unit; the call may continue if OK. Throws when there is no memory.
@@ -94,8 +98,18 @@ class Reception {
   void Begin(std::weak_ptr<MessageReceiver> receiver, int64_t max_bytes) {
     entry_ = watch_.Add(std::move(receiver), max_bytes);
   }
-  /// Ends the reading. Returns false if StopReceiving has been called or will be, and ends the
-  /// call.
+  /// Begins the sending of an answer of so many bytes. Returns false if its holder has no unit: the
+  /// call has to be cancelled. Called once.
+  bool BeginAnswer(std::weak_ptr<MessageReceiver> receiver, int64_t bytes,
+                   const std::string& holder) {
+    std::vector<std::unique_ptr<FairBudget::Part>> units;
+    units.push_back(watch_.units_.Take(holder, 1));
+    const bool has_unit = units.back() != nullptr;
+    entry_ = watch_.Add(std::move(receiver), bytes, std::move(units));
+    return has_unit;
+  }
+  /// Ends the reading or the sending. Returns false if StopReceiving has been called or will be,
+  /// and ends the call.
   bool End() {
     const auto entry = std::exchange(entry_, std::nullopt);
     return !entry.has_value() || watch_.Remove(*entry);

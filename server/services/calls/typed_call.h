@@ -13,19 +13,17 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "proto/codec/arena_message.h"
 #include "proto/codec/status.h"
-#include "server/observability/requests.h"
-#include "server/scheduling/gate.h"
-#include "server/security/access.h"
+#include "server/services/calls/call_environment.h"
 #include "server/services/calls/call_metadata.h"
 #include "server/services/calls/completion_threads.h"
 #include "server/services/calls/headers_first.h"
 #include "server/services/calls/message_limits.h"
-#include "server/services/calls/receive_watch.h"
 
 namespace attention {
 
@@ -43,17 +41,10 @@ class TypedCall final : public MessageReceiver,
     /// Begins the call without blocking, and ensures that Finish is called once, at any time, by
     /// any thread.
     std::function<void(const std::shared_ptr<TypedCall>& call)> begin;
-    const Access& access;
-    /// Receives the records of calls that fail.
-    RequestObserver& observer;
-    /// The gate of unanswered calls; closed when the server drains. Null: calls are answered during
-    /// draining too.
-    Gate* admission;
-    /// Counts all call objects.
-    Gate& live_calls;
-    /// Watches the request while it is received.
-    ReceiveWatch& receiving;
-    grpc::ServerCompletionQueue* queue = nullptr;
+    const CallEnvironment& calls;
+    /// Whether a call is running until it is answered, for which draining waits, and which it
+    /// refuses. Other calls are answered during draining too.
+    bool is_admitted = false;
   };
 
   /// Returns a Method's `begin` that answers at once, with answer(request) or answer(request,
@@ -74,12 +65,15 @@ class TypedCall final : public MessageReceiver,
     const auto call = std::make_shared<TypedCall>(method);
     ArmForClient(call->on_done_, call->on_request_, [&](void* tag) {
       method.service.RequestCall(Service::IndexOf(method.name), call->context_, call->stream_,
-                                 method.queue, tag);
+                                 method.calls.queue, tag);
     });
   }
 
   explicit TypedCall(const Method& method)
-      : method_(method), visit_(method.live_calls), reception_(method.receiving) {
+      : method_(method),
+        visit_(method.calls.live_calls),
+        reception_(method.calls.receiving),
+        sending_(method.calls.receiving) {
     context_.AsyncNotifyWhenDone(static_cast<CompletionTag*>(&on_done_));
   }
 
@@ -108,13 +102,19 @@ class TypedCall final : public MessageReceiver,
 
   void OnFailure(const absl::Status& status) noexcept { Finish(status); }
   std::string Holder() const override { return AccountOf(caller_, context_); }
-  void StopReceiving(const absl::Status& status) noexcept override { Finish(status); }
+  void StopReceiving(const absl::Status& status) noexcept override {
+    if (is_sending_) {  // the caller does not take the answer, or an error
+      context_.TryCancel();
+    } else {
+      Finish(status);
+    }
+  }
 
  private:
   void Send(const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) {
       const grpc::Status status = ToGrpcStatus(reply.status());
-      method_.observer.OnEnd(RecordOf(context_, method_.name, arrival_, reply.status()));
+      method_.calls.observer.OnEnd(RecordOf(context_, method_.name, arrival_, reply.status()));
       AddRefusalTrailers(reply.status(), context_);
       on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
       return;
@@ -123,13 +123,20 @@ class TypedCall final : public MessageReceiver,
     bool is_own = false;
     const grpc::Status status =
         grpc::SerializationTraits<Reply>::Serialize(*reply, &message, &is_own);
+    is_sending_ = true;
+    const bool has_unit = sending_.BeginAnswer(this->weak_from_this(),
+                                               static_cast<int64_t>(message.Length()), Holder());
+    const std::shared_ptr<TypedCall> self = this->shared_from_this();  // it may end at once
     on_finish_.ArmFor(
         [&](void* tag) { stream_.WriteAndFinish(message, grpc::WriteOptions(), status, tag); });
+    if (!has_unit) {
+      context_.TryCancel();
+    }
   }
 
   void LeaveAdmission() {
     if (std::exchange(is_admitted_, false)) {
-      method_.admission->Leave();
+      method_.calls.admission.Leave();
     }
   }
 
@@ -139,16 +146,17 @@ class TypedCall final : public MessageReceiver,
       return;
     }
     PostWithRetries([this] { Post(method_); });
-    method_.access.CountCall(context_);
+    method_.calls.access.CountCall(context_);
     arrival_ = std::chrono::steady_clock::now();
-    absl::StatusOr<Caller> caller = method_.access.Admit(context_, method_.right, method_.name);
+    absl::StatusOr<Caller> caller =
+        method_.calls.access.Admit(context_, method_.right, method_.name);
     if (!caller.ok()) {
       Finish(caller.status());
       return;
     }
     caller_ = *std::move(caller);
-    is_admitted_ = method_.admission != nullptr && method_.admission->TryEnter();
-    if (method_.admission != nullptr && !is_admitted_) {
+    is_admitted_ = method_.is_admitted && method_.calls.admission.TryEnter();
+    if (method_.is_admitted && !is_admitted_) {
       Finish(absl::UnavailableError("the server is draining"));
       return;
     }
@@ -161,7 +169,7 @@ class TypedCall final : public MessageReceiver,
       return;  // StopReceiving ends the call
     }
     if (ok) {
-      method_.access.CountRequest(context_, method_.right);
+      method_.calls.access.CountRequest(context_, method_.right);
     }
     const absl::Status status =
         ok ? ReadSmallMessage(context_, message_, MaxMessageBytes(method_.right), *request_)
@@ -178,11 +186,16 @@ class TypedCall final : public MessageReceiver,
     }
   }
   void OnDone(bool) { is_cancelled_ = is_cancelled_ || context_.IsCancelled(); }
-  void OnFinish(bool) { LeaveAdmission(); }
+  void OnFinish(bool) {
+    sending_.End();
+    LeaveAdmission();
+  }
 
   const Method& method_;
   const Visit visit_;
   Reception reception_;
+  /// The time of the answer counts like that of a request: a caller that takes none would hold it.
+  Reception sending_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   grpc::ByteBuffer message_;
@@ -195,7 +208,59 @@ class TypedCall final : public MessageReceiver,
   CallTag<TypedCall> on_finish_{this, &TypedCall::OnFinish};
   bool is_admitted_ = false;
   std::atomic<bool> has_end_ = false;
+  std::atomic<bool> is_sending_ = false;
   std::atomic<bool> is_cancelled_ = false;
+};
+
+/// The methods of a service that TypedCalls answer; outlives the calls.
+template <typename Service>
+class TypedMethods {
+ public:
+  /// So many calls of each method wait for clients.
+  TypedMethods(Service& service, const CallEnvironment& calls, int posted_calls)
+      : service_(service), calls_(calls), posted_calls_(posted_calls) {}
+
+  /// Adds a method that is answered at once: see TypedCall::AtOnce.
+  template <typename Request, typename Reply, typename Answer>
+  void Add(const char* name, Right right, Answer answer) {
+    using Call = TypedCall<Service, Request, Reply>;
+    AddMethod<Call>({service_, name, right, Call::AtOnce(std::move(answer)), calls_},
+                    posted_calls_);
+  }
+  /// Adds a method for administrators, which is answered at any time after `begin`.
+  template <typename Call, typename Begin>
+  void AddForAdmins(const char* name, Begin begin) {
+    AddMethod<Call>({service_, name, Right::kAdmin, std::move(begin), calls_, true},
+                    kPostedAdminCalls);
+  }
+
+  /// Posts the first calls. REQUIRES: the server has started. Called once.
+  void Start() const {
+    for (const auto& start : starters_) {
+      start();
+    }
+  }
+
+ private:
+  // Two suffice, since administrators' calls are rare.
+  static constexpr int kPostedAdminCalls = 2;
+
+  template <typename Call>
+  void AddMethod(typename Call::Method method, int posted_calls) {
+    service_.Serve(method.name);
+    starters_.push_back(
+        [posted_calls, shared = std::make_shared<const typename Call::Method>(std::move(method))] {
+          for (int i = 0; i < posted_calls; ++i) {
+            Call::Post(*shared);
+          }
+        });
+  }
+
+  Service& service_;
+  const CallEnvironment& calls_;
+  const int posted_calls_;
+  /// Functions that begin to serve a method, and own it.
+  std::vector<std::function<void()>> starters_;
 };
 
 }  // namespace attention

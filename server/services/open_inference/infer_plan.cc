@@ -130,7 +130,7 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
       reply_bytes = std::numeric_limits<int64_t>::max();
     }
     if (output.is_weights) {
-      plan.attend.copied_reply_bytes = output.size_bytes;  // padded, beside those computed
+      plan.attend.copied_reply_bytes += output.size_bytes;  // padded, beside those computed
     }
   }
   if (reply_bytes > limits.reply.max_bytes) {

@@ -30,7 +30,7 @@ TensorInterface LengthsInput(const std::string& name) {
   return {.name = name, .datatypes = {"INT32"}, .shape = {kAny}, .is_optional = true};
 }
 
-ModelInterface BareInterface() {
+ModelInterface InterfaceWithoutModel() {
   const Shape shape(4, kAny);
   return {.inputs = {{"query", Floats(), shape},
                      {"key", Floats(), shape},
@@ -117,23 +117,22 @@ absl::StatusOr<std::optional<int64_t>> ReadVersion(const std::string& text,
 
 absl::StatusOr<InferTarget> FindTarget(const ModelRepository& models, const std::string& name,
                                        const std::string& version, ModelField field) {
-  field.other_names = {kBareAttention};
+  field.other_names = {kWithoutModel};
   ASSIGN_OR_RETURN(const std::optional<int64_t> number, ReadVersion(version, field));
-  if (name != kBareAttention) {
+  if (name != kWithoutModel) {
     ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, FindModel(models, name, number, field));
     const int64_t found = model->info().version;
     return InferTarget{name, found, std::move(model)};
   }
-  if (number.value_or(kBareAttentionVersion) != kBareAttentionVersion) {
-    return absl::NotFoundError(absl::StrCat(field.version_path, ": expected ",
-                                            kBareAttentionVersion, " of model \"", name,
-                                            "\", found ", *number));
+  if (number.value_or(kWithoutModelVersion) != kWithoutModelVersion) {
+    return absl::NotFoundError(absl::StrCat(field.version_path, ": expected ", kWithoutModelVersion,
+                                            " of model \"", name, "\", found ", *number));
   }
-  return InferTarget{name, kBareAttentionVersion, nullptr};
+  return InferTarget{name, kWithoutModelVersion, nullptr};
 }
 
 ModelInterface InterfaceOf(const InferTarget& target) {
-  return target.model == nullptr ? BareInterface() : InterfaceOfModel(target.model->info());
+  return target.model == nullptr ? InterfaceWithoutModel() : InterfaceOfModel(target.model->info());
 }
 
 std::string NameInErrors(const InferTarget& target) {

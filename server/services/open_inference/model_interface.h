@@ -14,8 +14,8 @@
 
 namespace attention {
 
-/// The only version of kBareAttention.
-inline constexpr int64_t kBareAttentionVersion = 1;
+/// The only version of kWithoutModel.
+inline constexpr int64_t kWithoutModelVersion = 1;
 
 struct TensorInterface {
   std::string name;

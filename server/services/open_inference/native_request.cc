@@ -36,10 +36,10 @@ absl::Status ExpectAbsent(const InferInputs& inputs, std::initializer_list<const
   return absl::OkStatus();
 }
 
-absl::Status FillBare(const InferInputs& inputs, const InferParameters& parameters,
-                      v1::AttendRequest& request) {
+absl::Status FillWithoutModel(const InferInputs& inputs, const InferParameters& parameters,
+                              v1::AttendRequest& request) {
   if (parameters.layer.has_value()) {
-    return Wrong(ParameterName("layer"), ": expected none for model \"", kBareAttention,
+    return Wrong(ParameterName("layer"), ": expected none for model \"", kWithoutModel,
                  "\", found ", *parameters.layer);
   }
   using Request = v1::AttendRequest;
@@ -178,7 +178,7 @@ absl::StatusOr<NativeRequest> MakeNativeRequest(const InferInputs& inputs,
   v1::AttendRequest& request = native.attend.message;
   *request.mutable_options() = parameters.options;
   if (target.model == nullptr) {
-    RETURN_IF_ERROR(FillBare(inputs, parameters, request));
+    RETURN_IF_ERROR(FillWithoutModel(inputs, parameters, request));
     return native;
   }
   request.set_model(target.name);

@@ -17,21 +17,22 @@ namespace {
 constexpr int kPostedInferCalls = 16;
 constexpr int kPostedInferences = 4;
 
-InferEnvironment MakeEnvironment(OpenInferenceAsyncService& service,
-                                 const OpenInferenceService::Dependencies& dependencies,
-                                 const ReplyLimit& limit) {
-  InferEnvironment infer = {
-      .service = service, .calls = dependencies.calls, .shared_memory = dependencies.shared_memory};
+InferEnvironment MakeEnvironment(OpenInferenceAsyncService& service, const CallEnvironment& calls,
+                                 const SharedMemory* shared_memory, const ReplyLimit& limit) {
+  InferEnvironment infer = {.service = service, .calls = calls, .shared_memory = shared_memory};
   infer.calls.unary_limit = infer.calls.stream_limit = limit;
   return infer;
 }
 
 }  // namespace
 
-OpenInferenceService::OpenInferenceService(const Dependencies& dependencies,
-                                           int64_t max_message_bytes)
-    : dependencies_(dependencies),
-      infer_(MakeEnvironment(service_, dependencies, {max_message_bytes, "--max-message-bytes"})) {
+OpenInferenceService::OpenInferenceService(const CallEnvironment& calls,
+                                           SharedMemory* shared_memory, int64_t max_message_bytes)
+    : calls_(calls),
+      shared_memory_(shared_memory),
+      infer_(MakeEnvironment(service_, calls, shared_memory,
+                             {max_message_bytes, "--max-message-bytes"})),
+      methods_(service_, calls, kPostedInferences) {
   service_.Serve("ModelInfer");
   service_.Serve("ModelStreamInfer");
   AddHealthMethods();
@@ -42,36 +43,13 @@ OpenInferenceService::OpenInferenceService(const Dependencies& dependencies,
   AddCudaMemoryMethods();
 }
 
-void OpenInferenceService::Start(grpc::ServerCompletionQueue* queue) {
-  infer_.calls.queue = queue;
+void OpenInferenceService::Start() {
+  infer_.calls.queue = calls_.queue;
   for (int i = 0; i < kPostedInferCalls; ++i) {
     InferCall::Post(infer_);
     InferStreamCall::Post(infer_);
   }
-  for (const auto& start : starters_) {
-    start(queue);
-  }
-}
-
-template <typename Call>
-void OpenInferenceService::Begin(typename Call::Method method, int posted_calls) {
-  service_.Serve(method.name);
-  starters_.push_back([posted_calls, shared = std::make_shared<typename Call::Method>(
-                                         std::move(method))](grpc::ServerCompletionQueue* queue) {
-    shared->queue = queue;
-    for (int i = 0; i < posted_calls; ++i) {
-      Call::Post(*shared);
-    }
-  });
-}
-
-template <typename Request, typename Reply, typename Answer>
-void OpenInferenceService::Add(const char* name, Right right, Answer answer) {
-  using Call = TypedCall<Service, Request, Reply>;
-  Begin<Call>({service_, name, right, Call::AtOnce(std::move(answer)), dependencies_.calls.access,
-               dependencies_.calls.observer, nullptr, dependencies_.calls.live_calls,
-               dependencies_.calls.receiving},
-              kPostedInferences);
+  methods_.Start();
 }
 
 template <typename Request, typename Reply>
@@ -79,7 +57,7 @@ void OpenInferenceService::AddChange(const char* name,
                                      void (ModelLoader::*operation)(const ModelRequest&,
                                                                     ModelLoader::Done)) {
   using Call = TypedCall<Service, Request, Reply>;
-  const auto begin = [loader = dependencies_.loader, operation](const std::shared_ptr<Call>& call) {
+  const auto begin = [loader = calls_.loader, operation](const std::shared_ptr<Call>& call) {
     absl::Status status = CheckChange(call->request(), loader != nullptr);
     const std::string& model = ModelNameOf(call->request());
     if (status.ok()) {
@@ -96,18 +74,15 @@ void OpenInferenceService::AddChange(const char* name,
                              : AboutModelOf(call->request(), call->caller().HideOtherModels(done)));
     });
   };
-  Begin<Call>({service_, name, Right::kAdmin, begin, dependencies_.calls.access,
-               dependencies_.calls.observer, &dependencies_.calls.admission,
-               dependencies_.calls.live_calls, dependencies_.calls.receiving},
-              1);
+  methods_.AddForAdmins<Call>(name, begin);
 }
 
 std::vector<InferTarget> OpenInferenceService::Served(const Caller& caller) const {
   std::vector<InferTarget> served;
-  if (caller.MayUse(kBareAttention)) {
-    served.push_back({kBareAttention, kBareAttentionVersion, nullptr});
+  if (caller.MayUse(kWithoutModel)) {
+    served.push_back({kWithoutModel, kWithoutModelVersion, nullptr});
   }
-  for (std::shared_ptr<const Model>& model : dependencies_.calls.models.List()) {
+  for (std::shared_ptr<const Model>& model : calls_.models.List()) {
     const ModelInfo& info = model->info();
     if (caller.MayUse(info.name)) {
       served.push_back({info.name, info.version, std::move(model)});
@@ -121,46 +96,46 @@ absl::StatusOr<InferTarget> OpenInferenceService::Find(const std::string& name,
                                                        const Caller& caller) const {
   RETURN_IF_ERROR(caller.CheckModel(name));
   absl::StatusOr<InferTarget> target =
-      FindTarget(dependencies_.calls.models, name, version, {"name", "version"});
+      FindTarget(calls_.models, name, version, {"name", "version"});
   RETURN_IF_ERROR(caller.HideOtherModels(target.status()));
   return target;
 }
 
 void OpenInferenceService::AddHealthMethods() {
-  Add<inference::ServerLiveRequest, inference::ServerLiveResponse>(
+  methods_.Add<inference::ServerLiveRequest, inference::ServerLiveResponse>(
       "ServerLive", Right::kNone, [](const inference::ServerLiveRequest&) {
         inference::ServerLiveResponse response;
         response.set_live(true);
         return absl::StatusOr<inference::ServerLiveResponse>(response);
       });
-  Add<inference::ServerReadyRequest, inference::ServerReadyResponse>(
+  methods_.Add<inference::ServerReadyRequest, inference::ServerReadyResponse>(
       "ServerReady", Right::kNone, [this](const inference::ServerReadyRequest&) {
         inference::ServerReadyResponse response;
-        response.set_ready(dependencies_.health.IsServing("").value_or(false));
+        response.set_ready(calls_.health.IsServing("").value_or(false));
         return absl::StatusOr<inference::ServerReadyResponse>(response);
       });
-  Add<inference::ModelReadyRequest, inference::ModelReadyResponse>(
+  methods_.Add<inference::ModelReadyRequest, inference::ModelReadyResponse>(
       "ModelReady", Right::kCall,
       [this](const inference::ModelReadyRequest& request, const Caller& caller) {
         inference::ModelReadyResponse response;
         const bool is_found = Find(request.name(), request.version(), caller).ok();
-        if (is_found && dependencies_.calls.admission.TryEnter()) {
-          dependencies_.calls.admission.Leave();
+        if (is_found && calls_.admission.TryEnter()) {
+          calls_.admission.Leave();
           response.set_ready(true);
         }
         return absl::StatusOr<inference::ModelReadyResponse>(response);
       });
-  Add<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
+  methods_.Add<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
       "ServerMetadata", Right::kCall,
       [this](const inference::ServerMetadataRequest&, const Caller& caller) {
-        return absl::StatusOr<inference::ServerMetadataResponse>(DescribeServer(
-            {.repository = caller.has_admin_right && dependencies_.loader != nullptr,
-             .shared_memory = caller.has_admin_right && dependencies_.shared_memory != nullptr}));
+        return absl::StatusOr<inference::ServerMetadataResponse>(
+            DescribeServer({.repository = caller.has_admin_right && calls_.loader != nullptr,
+                            .shared_memory = caller.has_admin_right && shared_memory_ != nullptr}));
       });
 }
 
 void OpenInferenceService::AddModelMethods() {
-  Add<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
+  methods_.Add<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
       "ModelMetadata", Right::kCall,
       [this](const inference::ModelMetadataRequest& request,
              const Caller& caller) -> absl::StatusOr<inference::ModelMetadataResponse> {
@@ -173,7 +148,7 @@ void OpenInferenceService::AddModelMethods() {
         }
         return DescribeMetadata(target, versions);
       });
-  Add<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+  methods_.Add<inference::ModelConfigRequest, inference::ModelConfigResponse>(
       "ModelConfig", Right::kCall,
       [this](const inference::ModelConfigRequest& request,
              const Caller& caller) -> absl::StatusOr<inference::ModelConfigResponse> {
@@ -185,7 +160,7 @@ void OpenInferenceService::AddModelMethods() {
 }
 
 void OpenInferenceService::AddStatistics() {
-  Add<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+  methods_.Add<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
       "ModelStatistics", Right::kCall,
       [this](const inference::ModelStatisticsRequest& request,
              const Caller& caller) -> absl::StatusOr<inference::ModelStatisticsResponse> {
@@ -195,7 +170,7 @@ void OpenInferenceService::AddStatistics() {
           version = version.empty() ? "" : absl::StrCat(target.version);
         }
         inference::ModelStatisticsResponse response;
-        const auto counts = dependencies_.calls.observer.counter().by_model();
+        const auto counts = calls_.observer.counter().by_model();
         for (const InferTarget& served : Served(caller)) {
           const bool is_named = request.name().empty() || request.name() == served.name;
           const bool is_versions = version.empty() || version == absl::StrCat(served.version);
@@ -211,8 +186,8 @@ void OpenInferenceService::AddStatistics() {
 
 std::vector<ModelState> OpenInferenceService::States(const Caller& caller) const {
   std::vector<ModelState> states;
-  if (dependencies_.loader != nullptr) {
-    states = dependencies_.loader->States();
+  if (calls_.loader != nullptr) {
+    states = calls_.loader->States();
     std::erase_if(states,
                   [&caller](const ModelState& state) { return !caller.MayUse(state.name); });
   }
@@ -220,7 +195,7 @@ std::vector<ModelState> OpenInferenceService::States(const Caller& caller) const
 }
 
 void OpenInferenceService::AddRepositoryMethods() {
-  Add<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+  methods_.Add<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
       "RepositoryIndex", Right::kCall,
       [this](const inference::RepositoryIndexRequest& request,
              const Caller& caller) -> absl::StatusOr<inference::RepositoryIndexResponse> {
@@ -240,47 +215,50 @@ void OpenInferenceService::AddRepositoryMethods() {
 }
 
 void OpenInferenceService::AddSharedMemoryMethods() {
-  Add<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
-      "SystemSharedMemoryStatus", Right::kAdmin,
-      [this](const inference::SystemSharedMemoryStatusRequest& request,
-             const Caller& caller) -> absl::StatusOr<inference::SystemSharedMemoryStatusResponse> {
-        RETURN_IF_ERROR(CheckSharedMemory(dependencies_.shared_memory, caller));
-        ASSIGN_OR_RETURN(const std::vector<SharedRegionSpec> regions,
-                         dependencies_.shared_memory->List(request.name()));
-        inference::SystemSharedMemoryStatusResponse response;
-        for (const SharedRegionSpec& region : regions) {
-          auto& wire = (*response.mutable_regions())[region.name];
-          wire.set_name(region.name);
-          wire.set_key(region.key);
-          wire.set_offset(region.offset);
-          wire.set_byte_size(region.byte_size);
-        }
-        return response;
-      });
-  Add<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
+  methods_
+      .Add<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
+          "SystemSharedMemoryStatus", Right::kAdmin,
+          [this](const inference::SystemSharedMemoryStatusRequest& request, const Caller& caller)
+              -> absl::StatusOr<inference::SystemSharedMemoryStatusResponse> {
+            RETURN_IF_ERROR(CheckSharedMemory(shared_memory_, caller));
+            ASSIGN_OR_RETURN(const std::vector<SharedRegionSpec> regions,
+                             shared_memory_->List(request.name()));
+            inference::SystemSharedMemoryStatusResponse response;
+            for (const SharedRegionSpec& region : regions) {
+              auto& wire = (*response.mutable_regions())[region.name];
+              wire.set_name(region.name);
+              wire.set_key(region.key);
+              wire.set_offset(region.offset);
+              wire.set_byte_size(region.byte_size);
+            }
+            return response;
+          });
+  methods_.Add<inference::SystemSharedMemoryRegisterRequest,
+               inference::SystemSharedMemoryRegisterResponse>(
       "SystemSharedMemoryRegister", Right::kAdmin,
       [this](const inference::SystemSharedMemoryRegisterRequest& request, const Caller& caller)
           -> absl::StatusOr<inference::SystemSharedMemoryRegisterResponse> {
-        RETURN_IF_ERROR(CheckSharedMemory(dependencies_.shared_memory, caller));
-        RETURN_IF_ERROR(dependencies_.shared_memory->Register(
+        RETURN_IF_ERROR(CheckSharedMemory(shared_memory_, caller));
+        RETURN_IF_ERROR(shared_memory_->Register(
             {request.name(), request.key(), request.offset(), request.byte_size()}));
         return inference::SystemSharedMemoryRegisterResponse();
       });
-  Add<inference::SystemSharedMemoryUnregisterRequest,
-      inference::SystemSharedMemoryUnregisterResponse>(
+  methods_.Add<inference::SystemSharedMemoryUnregisterRequest,
+               inference::SystemSharedMemoryUnregisterResponse>(
       "SystemSharedMemoryUnregister", Right::kAdmin,
       [this](const inference::SystemSharedMemoryUnregisterRequest& request, const Caller& caller)
           -> absl::StatusOr<inference::SystemSharedMemoryUnregisterResponse> {
-        RETURN_IF_ERROR(CheckSharedMemory(dependencies_.shared_memory, caller));
-        dependencies_.shared_memory->Unregister(request.name());
+        RETURN_IF_ERROR(CheckSharedMemory(shared_memory_, caller));
+        shared_memory_->Unregister(request.name());
         return inference::SystemSharedMemoryUnregisterResponse();
       });
 }
 
 void OpenInferenceService::AddCudaMemoryMethods() {
-  Add<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>(
+  methods_.Add<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>(
       "CudaSharedMemoryStatus", Right::kCall, DescribeCudaMemory);
-  Add<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>(
+  methods_.Add<inference::CudaSharedMemoryUnregisterRequest,
+               inference::CudaSharedMemoryUnregisterResponse>(
       "CudaSharedMemoryUnregister", Right::kCall,
       [](const inference::CudaSharedMemoryUnregisterRequest&) {
         return absl::StatusOr<inference::CudaSharedMemoryUnregisterResponse>(

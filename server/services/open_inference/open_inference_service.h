@@ -2,11 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-#include "server/health.h"
-#include "server/models/model_loader.h"
 #include "server/services/calls/typed_call.h"
 #include "server/services/open_inference/infer_stream_call.h"
 
@@ -14,32 +11,21 @@ namespace attention {
 
 class OpenInferenceService {
  public:
-  /// The parts that the service uses; all outlive it.
-  struct Dependencies {
-    /// The environment of the calls, without the queue and the limits, which the service adds.
-    CallEnvironment calls;
-    /// Null: there is no folder of models.
-    ModelLoader* loader;
-    HealthRegistry& health;
-    /// Null: shared memory is disabled.
-    SharedMemory* shared_memory;
-  };
-
-  OpenInferenceService(const Dependencies& dependencies, int64_t max_message_bytes);
+  /// The environment and the shared memory outlive the service, which sets the limit of its calls.
+  /// Without `shared_memory` it is disabled.
+  OpenInferenceService(const CallEnvironment& calls, SharedMemory* shared_memory,
+                       int64_t max_message_bytes);
 
   /// Returns the service to register with a server's builder. This object outlives the server.
   grpc::Service& grpc_service() { return service_; }
 
-  /// Posts the first calls. REQUIRES: the server has started, `queue` is one of its queues,
-  /// and it was not called before.
-  void Start(grpc::ServerCompletionQueue* queue);
+  /// Posts the first calls. REQUIRES: the server has started, and the environment's queue is one of
+  /// its queues. Called once.
+  void Start();
 
  private:
   using Service = OpenInferenceAsyncService;
 
-  /// Adds a method that is answered at once.
-  template <typename Request, typename Reply, typename Answer>
-  void Add(const char* name, Right right, Answer answer);
   void AddHealthMethods();
   void AddModelMethods();
   void AddStatistics();
@@ -48,8 +34,6 @@ class OpenInferenceService {
   template <typename Request, typename Reply>
   void AddChange(const char* name,
                  void (ModelLoader::*operation)(const ModelRequest&, ModelLoader::Done));
-  template <typename Call>
-  void Begin(typename Call::Method method, int posted_calls);
   void AddSharedMemoryMethods();
   /// Adds the methods that clients call before they begin. There is no CUDA memory.
   void AddCudaMemoryMethods();
@@ -60,11 +44,12 @@ class OpenInferenceService {
   absl::StatusOr<InferTarget> Find(const std::string& name, const std::string& version,
                                    const Caller& caller) const;
 
-  const Dependencies dependencies_;
+  const CallEnvironment& calls_;
+  /// Null: disabled.
+  SharedMemory* const shared_memory_;
   Service service_;
   InferEnvironment infer_;
-  /// Functions that begin to serve a method.
-  std::vector<std::function<void(grpc::ServerCompletionQueue* queue)>> starters_;
+  TypedMethods<Service> methods_;
 };
 
 }  // namespace attention

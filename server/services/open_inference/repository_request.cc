@@ -2,14 +2,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/models/model_loader.h"
 
 namespace attention {
 namespace {
 
 absl::Status CheckFolder(bool has_folder) {
-  return has_folder
-             ? absl::OkStatus()
-             : absl::FailedPreconditionError("the server has no folder of models (--models)");
+  return has_folder ? absl::OkStatus() : NoModelFolder();
 }
 
 // A name in this field alone is the model's.

@@ -66,6 +66,9 @@ struct PlannedPrefix {
   }
 };
 
+/// The memory of a call in gRPC, measured with answers that nobody took.
+inline constexpr int64_t kCallBytes = int64_t{16} << 10;
+
 struct AttendPlan {
   /// Null for query_key_value.
   std::shared_ptr<const Model> model;
@@ -102,8 +105,9 @@ struct AttendPlan {
   PlannedOptions options;
   /// The memory that the request holds besides its message.
   int64_t extra_bytes = 0;
-  /// The memory of the reply besides its output and tables: copies of those.
-  int64_t copied_reply_bytes = 0;
+  /// The memory of the reply besides its output and tables: copies of those, and the call, which
+  /// is held until its reply is sent.
+  int64_t copied_reply_bytes = kCallBytes;
 
   /// Returns the caches that a sequence continues; null: none.
   std::vector<KvCache>* CachesOf(int64_t sequence) {

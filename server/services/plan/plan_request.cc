@@ -198,13 +198,6 @@ absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const v1::AttendRequest& re
   return FindModel(models, request.model(), version);
 }
 
-absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
-                                      const ModelRepository& models, const ReplyLimit& limit,
-                                      const PlanTerms& terms) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, ModelOf(request.message, models));
-  return PlanAttendOn(std::move(model), request, limit, terms);
-}
-
 absl::StatusOr<AttendPlan> PlanAttendOn(std::shared_ptr<const Model> model,
                                         const Received<v1::AttendRequest>& request,
                                         const ReplyLimit& limit, const PlanTerms& terms) {

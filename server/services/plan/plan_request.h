@@ -26,15 +26,9 @@ struct ReplyLimit {
 absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const v1::AttendRequest& request,
                                                      const ModelRepository& models);
 
-/// Plans a request. INVALID_ARGUMENT names the first field that is wrong, what was expected and
-/// what was found; NOT_FOUND for an unknown model or version; RESOURCE_EXHAUSTED for a reply beyond
-/// `limit`, or more than kMaxTokens rows, kMaxSequences sequences or kMaxScoreTables tables; the
-/// errors of `terms`.
-absl::StatusOr<AttendPlan> PlanAttend(const Received<v1::AttendRequest>& request,
-                                      const ModelRepository& models, const ReplyLimit& limit,
-                                      const PlanTerms& terms = {});
-
-/// Plans a request for a known model, which is null for query_key_value. Errors as PlanAttend's.
+/// Plans a request for the model of ModelOf. INVALID_ARGUMENT names the first field that is wrong,
+/// what was expected and what was found; RESOURCE_EXHAUSTED for a reply beyond `limit`, or more
+/// than kMaxTokens rows, kMaxSequences sequences or kMaxScoreTables tables; the errors of `terms`.
 absl::StatusOr<AttendPlan> PlanAttendOn(std::shared_ptr<const Model> model,
                                         const Received<v1::AttendRequest>& request,
                                         const ReplyLimit& limit, const PlanTerms& terms = {});
@@ -48,8 +42,8 @@ struct StepTarget {
 };
 
 /// Plans a step of a session as a request of one sequence, whose `model` is used in errors only.
-/// Errors as PlanAttend's, and INVALID_ARGUMENT for more than one sequence, or for lengths, offsets
-/// or memory.
+/// Errors as PlanAttendOn's, and INVALID_ARGUMENT for more than one sequence, or for lengths,
+/// offsets or memory.
 absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
                                     const StepTarget& target, const ReplyLimit& limit,
                                     const PlanTerms& terms = {});

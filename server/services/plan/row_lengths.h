@@ -20,9 +20,6 @@ inline constexpr int64_t kMaxTokens = int64_t{1} << 20;
 /// and time, and a tensor with a zero extent can name any number of them in a few bytes.
 inline constexpr int64_t kMaxSequences = 4096;
 
-/// The maximum number of heads of attention without a model.
-inline constexpr int64_t kMaxHeads = int64_t{1} << 20;
-
 /// The maximum number of tables of weights, log-sum-exp and largest weights in a reply. A reply has
 /// one table of each requested kind, and of each chosen layer, for each sequence.
 inline constexpr int64_t kMaxScoreTables = 16384;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "core/kernels/gemm/gemm.h"
+#include "core/kernels/gemm/gemm_cache.h"
 #include "gmock/gmock.h"
 #include "server/scheduling/reply_budget.h"
 #include "tests/server/decode/decode_stream.h"
@@ -48,7 +49,7 @@ class FailureTest : public ::testing::Test {
   }
   ~FailureTest() override {
     StopFailing();
-    SetMaxGemmKernels(kMaxGemmKernels);
+    GemmCache::Get().SetMax(kMaxGemmKernels);
   }
 
   /// Room for few replies and sessions, so that one that leaks is soon missed.
@@ -259,7 +260,7 @@ TEST_F(LoadFailureTest, AllocationsOfALoad) {
 }
 
 TEST_F(LoadFailureTest, MappingsOfALoad) {
-  SetMaxGemmKernels(0);
+  GemmCache::Get().SetMax(0);
   FailEach(Resource::kMapping, [&] { return LoadAndAsk(); });
 }
 
@@ -302,7 +303,7 @@ TEST_F(SessionFailureTest, AllocationsOfASession) {
 }
 
 TEST_F(SessionFailureTest, MappingsOfASession) {
-  SetMaxGemmKernels(0);  // each computation generates its kernels, in memory of their own
+  GemmCache::Get().SetMax(0);  // each computation generates its kernels, in memory of their own
   FailEach(Resource::kMapping, [&] { return RunSession(); });
 }
 
@@ -347,7 +348,7 @@ TEST_F(PrefixFailureTest, AllocationsOfPromptsThatBeginAlike) {
 }
 
 TEST_F(FailureTest, MappingsOfKernels) {
-  SetMaxGemmKernels(0);
+  GemmCache::Get().SetMax(0);
   FailEach(Resource::kMapping, [&] { return Attend(BareRequest()); });
   FailEach(Resource::kMapping, [&] { return Stream(LayerRequest()); });
 }

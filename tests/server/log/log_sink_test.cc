@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <new>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -69,6 +70,22 @@ TEST_F(LogSinkTest, NobodyWaitsForAReaderAndWhatIsLeftOutIsSaid) {
       << "whole lines, and every one that was not left out";
   sink.Put("it flows\n");
   EXPECT_EQ(ReadUpTo("\n"), "it flows\n");
+}
+
+TEST_F(LogSinkTest, SaysLaterWhatThereWasNoMemoryToSay) {
+  LogSink sink(ends_[1], kMaxBytes, [tries = 0](int64_t lines) mutable {
+    return ++tries == 1 ? throw std::bad_alloc() : LeftOut(lines);
+  });
+  const std::string line = std::string(99, 'x') + "\n";
+  while (sink.lines_left_out() == 0) {
+    sink.Put(line);
+  }
+  std::string text;
+  while (text.find("left out") == std::string::npos) {
+    sink.Put(line);
+    text += ReadUpTo("\n");
+  }
+  EXPECT_THAT(text, ::testing::HasSubstr(LeftOut(sink.lines_left_out())));
 }
 
 TEST_F(LogSinkTest, EndsAlthoughNobodyReads) {

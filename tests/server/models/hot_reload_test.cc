@@ -1,10 +1,13 @@
 // Reloading under load, and what real checkpoints come to.
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "core/tensor/safetensors.h"
 #include "tests/server/models/admin_client.h"
 #include "tests/support/eventually.h"
 
@@ -122,6 +125,32 @@ TEST(CheckpointTest, VerifyTellsTheCostOfEachLayerAndOfTheWhole) {
     EXPECT_GE(verified->differences(3).top1_agreement(), 0.8);
     EXPECT_LE(verified->differences(3).top1_agreement(), 1.0);
   }
+}
+
+TEST(CheckpointTest, VerifyFindsAnInfiniteErrorWhereAnAnswerIsNoNumber) {
+  const FakeModelFolder folder;
+  PutGolden(folder, "gpt2");
+  const std::string file = folder.path() + "/gpt2/model.safetensors";
+  auto tensors = ReadSafetensors(file);
+  ASSERT_THAT(tensors, IsOk());
+  Tensor& bias = tensors->at("transformer.h.0.attn.c_proj.bias");
+  std::fill_n(bias.as<float>(), bias.num_elements(), std::numeric_limits<float>::quiet_NaN());
+  std::map<std::string, const Tensor*> changed;
+  for (const auto& [name, tensor] : *tensors) {
+    changed[name] = &tensor;
+  }
+  ASSERT_THAT(WriteSafetensors(file, changed), IsOk());
+  ServerOptions options = OptionsFor(folder.path(), LoadModel);
+  options.models.weights_dtype = WeightsDtype::kBf16;
+  const InProcessServer server(options);
+  const auto verified = AdminClient(server).Verify("gpt2");
+  ASSERT_THAT(verified, IsOk());
+  for (const int i : {0, 2, 3}) {
+    EXPECT_EQ(verified->differences(i).relative_l2(), std::numeric_limits<double>::infinity());
+    EXPECT_EQ(verified->differences(i).max_abs_error(), std::numeric_limits<double>::infinity());
+  }
+  EXPECT_LT(verified->differences(1).relative_l2(), 0.03) << "the other layer";
+  EXPECT_EQ(verified->differences(3).top1_agreement(), 0);
 }
 
 TEST(CheckpointTest, VerifyFindsF32Exact) {

@@ -1,11 +1,14 @@
 // Which versions serve, after what happened to the folder.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "core/models/seeded_model.h"
 #include "tests/server/models/catalog_fixture.h"
+#include "tests/support/temp_folder.h"
 
 namespace attention {
 namespace {
@@ -31,6 +34,20 @@ TEST_F(ModelCatalogTest, ServesTheHighestVersionOfEachName) {
   EXPECT_EQ(StateOf(catalog, "b", 2).phase, ModelPhase::kUnloaded);
   EXPECT_EQ(health_.IsServing("model/a"), true);
   EXPECT_EQ(health_.IsServing("model/b"), true);
+}
+
+TEST_F(ModelCatalogTest, AVersionThatCannotBePublishedDoesNotCountAsServing) {
+  folder_.Put("a", "7");
+  ServingEnvironment environment = environment_;
+  environment.share =
+      [tries = 0](std::unique_ptr<Model> model) mutable -> std::shared_ptr<const Model> {
+    return ++tries == 1 ? throw std::bad_alloc() : std::move(model);
+  };
+  ModelCatalog catalog({.path = folder_.path()}, environment, health_);
+  EXPECT_THROW(catalog.Refresh(Occasion::kRequest).IgnoreError(), std::bad_alloc);
+  EXPECT_FALSE(StateOf(catalog, "a", 1).is_serving);
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("a:1=7")) << "the poll tries again";
 }
 
 TEST_F(ModelCatalogTest, ServesAllVersionsOrThoseThatAreNamed) {
@@ -324,6 +341,31 @@ TEST_F(ModelCatalogTest, AFolderCannotTakeTheServersNames) {
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("expected another name")));
   EXPECT_EQ(repository_.Find("demo")->info().d_model, 512);
   EXPECT_EQ(health_.IsServing("model/demo"), true);
+}
+
+TEST_F(ModelCatalogTest, AFolderWhoseDeviceIsGoneChangesNothingUntilARequest) {
+  std::string unmounted = "/dev/shm/attend-XXXXXX";
+  if (mkdtemp(unmounted.data()) == nullptr) {
+    GTEST_SKIP() << "no second device";
+  }
+  const absl::Cleanup remove = [&] { std::filesystem::remove_all(unmounted); };
+  folder_.Put("a", "7");
+  const TempFolder place;
+  const std::string link = place.path() + "/models";
+  std::filesystem::create_symlink(folder_.path(), link);
+  ModelCatalog catalog({.path = link}, environment_, health_);
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(unmounted, link);
+  for (int poll = 0; poll < 3; ++poll) {
+    EXPECT_THAT(catalog.Refresh(Occasion::kPoll),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("found an empty folder of another device")));
+    EXPECT_THAT(Serving(), ElementsAre("a:1=7"));
+  }
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty());
+  EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
 }
 
 TEST_F(ModelCatalogTest, AFolderThatCannotBeReadChangesNothing) {

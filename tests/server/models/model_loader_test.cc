@@ -27,7 +27,7 @@ class ModelLoaderTest : public ::testing::Test {
     options.poll_interval = poll_interval;
     options.load = load_;
     loader_ = std::make_unique<ModelLoader>(options, repository_, health_);
-    loader_->Start([this] { loaded_.set_value(); });
+    loader_->Start(on_loaded_);
     return *loader_;
   }
   bool IsLoaded() { return loaded_.get_future().wait_for(kPatience) == std::future_status::ready; }
@@ -64,6 +64,7 @@ class ModelLoaderTest : public ::testing::Test {
   LoadFunction load_ = LoadFakeModel;
   WeightsDtype weights_dtype_ = WeightsDtype::kF32;
   std::promise<void> loaded_;
+  std::function<void()> on_loaded_ = [this] { loaded_.set_value(); };
   std::unique_ptr<ModelLoader> loader_;
 };
 
@@ -74,6 +75,19 @@ TEST_F(ModelLoaderTest, LoadsEverythingThenSaysSo) {
   EXPECT_TRUE(IsLoaded());
   EXPECT_EQ(ServingSeed("a"), 1);
   EXPECT_EQ(loader_->States().size(), 2u);
+}
+
+TEST_F(ModelLoaderTest, SaysSoAgainWhenThereWasNoMemoryForIt) {
+  on_loaded_ = [this, tries = 0]() mutable {
+    if (++tries == 1) {
+      throw std::bad_alloc();
+    }
+    loaded_.set_value();
+  };
+  Start();
+  EXPECT_TRUE(IsLoaded());
+  folder_.Put("a", "1");
+  EXPECT_THAT(Call(&ModelLoader::Reload, {}), IsOk()) << "the loader continues";
 }
 
 TEST_F(ModelLoaderTest, LoadsAtALowPriorityOfItsOwn) {

@@ -230,7 +230,7 @@ TEST(ModelVersionTest, RequestsChooseAVersionOrGetTheHighest) {
   folder.Put("a/3", "3");
   ServerOptions options = ServerOptionsFor(folder.path());
   options.models.load = LoadFakeModel;
-  options.models.folder.versions.others.kind = VersionPolicy::Kind::kAll;
+  options.models.folder.versions.others = {.kind = VersionPolicy::Kind::kAll};
   const InProcessServer server(options);
   AttendClient client(server.NewChannel());
   const auto answer = [&](std::optional<int64_t> version) {

@@ -1,8 +1,12 @@
 #include "server/security/tokens.h"
 
+#include <sys/stat.h>
+
+#include <cstdio>
 #include <filesystem>
 
 #include "gmock/gmock.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -104,6 +108,18 @@ TEST_F(TokensTest, TheFileIsReadAgainWhenItChanges) {
   EXPECT_THAT((*store)->Find("one").status().code(), absl::StatusCode::kUnauthenticated);
 }
 
+TEST_F(TokensTest, APipeInPlaceOfTheFileIsNotReadFrom) {
+  const std::string path = Write(Entry(kOne));
+  const auto store = TokenStore::Open(path);
+  ASSERT_THAT(store, IsOk());
+  ASSERT_EQ(std::remove(path.c_str()), 0);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(Eventually([&] { return !(*store)->IsFileValid(); }));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("expected a file, found"));
+  EXPECT_THAT((*store)->Find("one"), IsOk());
+}
+
 TEST_F(TokensTest, ErrorsNameTheEntryAndTheKey) {
   const std::pair<std::string, std::string> cases[] = {
       {Entry("ABC"),
@@ -177,14 +193,14 @@ TEST_F(TokensTest, NoModelsIsNone) {
 }
 
 TEST_F(TokensTest, WhatIsMadeIsKnown) {
-  const std::string made = MakeToken("search");
+  const std::string made = MakeAccessToken("search");
   const size_t begin = made.find("attend_");
   const std::string token = made.substr(begin, made.find('\n', begin) - begin);
   EXPECT_THAT(token, SizeIs(::testing::Ge(50)));
   const auto store = TokenStore::Open(Write(made.substr(made.rfind('{'))));
   ASSERT_THAT(store, IsOk());
   EXPECT_THAT((*store)->Find(token), IsOk());
-  EXPECT_NE(MakeToken("search"), made);
+  EXPECT_NE(MakeAccessToken("search"), made);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
 #include "server/sockets/connection_acceptor.h"
 #include "server/sockets/peer_host.h"
 #include "tests/support/eventually.h"
@@ -18,6 +18,9 @@ namespace {
 using TimePoint = ConnectionPace::TimePoint;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr int64_t kCalls = 100;
 
@@ -53,6 +56,53 @@ TEST_F(ConnectionPaceTest, FewCallsDelayNothing) {
   EXPECT_EQ(CountTaken("a", 1000), 1000);
   Count("a", kCalls);
   EXPECT_EQ(CountTaken("a", 1000), 1000);
+}
+
+TEST_F(ConnectionPaceTest, AConnectionThatIgnoresTheLimitOfStreamsIsEnded) {
+  std::vector<std::string> ended;
+  pace_.set_end_connection([&](const std::string& peer) { ended.push_back(peer); });
+  constexpr int64_t kMost = ConnectionPace::kFloodTimes * kCalls;
+  const auto call = [&](const std::string& peer, int64_t calls) {
+    for (int64_t i = 0; i < calls; ++i) {
+      pace_.CountCall(peer);
+    }
+  };
+  call("ipv4:a:1", kMost);
+  call("ipv4:a:2", kMost);
+  EXPECT_THAT(ended, IsEmpty());
+  Pass(seconds(1));
+  call("ipv4:a:1", kMost);
+  EXPECT_THAT(ended, IsEmpty()) << "another second";
+  call("ipv4:a:1", 1);
+  EXPECT_THAT(ended, ElementsAre("ipv4:a:1"));
+  for (int64_t i = 0; i < 3 * kMost; ++i) {
+    pace_.CountCall("ipv4:b:1");
+    pace_.CountRequest("ipv4:b:1");
+  }
+  EXPECT_THAT(ended, SizeIs(1)) << "calls that bring work";
+  for (int64_t i = 0; i < kMost + 1; ++i) {
+    pace_.CountWrong("ipv4:b:1");
+  }
+  EXPECT_THAT(ended, ElementsAre("ipv4:a:1", "ipv4:b:1")) << "wrong requests";
+  call("unix:", 3 * kMost);
+  EXPECT_THAT(ended, SizeIs(2));
+}
+
+TEST_F(ConnectionPaceTest, RequestsOfTheLastSecondAllowNoFurtherCalls) {
+  constexpr int64_t kBefore = 50;
+  const std::string peer = "ipv4:a:1";
+  for (int64_t i = 0; i < kBefore; ++i) {
+    pace_.CountCall(peer);
+  }
+  Pass(seconds(1));
+  pace_.CountCall(peer);  // a new second, which forgets the calls before
+  for (int64_t i = 0; i < kBefore; ++i) {
+    pace_.CountRequest(peer);
+  }
+  for (int64_t i = 0; i < ConnectionPace::kFreeCalls + kCalls + kBefore / 2; ++i) {
+    pace_.CountCall(peer);
+  }
+  EXPECT_EQ(CountTaken("a", 10), 1) << "a host that makes many calls";
 }
 
 TEST_F(ConnectionPaceTest, AHostWithManyCallsGetsOneConnectionForEachPause) {
@@ -212,9 +262,8 @@ TEST_F(ConnectionPaceTest, ConnectionsWaitAndThoseThatAreLeftGoNowhere) {
   ASSERT_TRUE(listening.ok());
   std::atomic<int> passed = 0;
   ConnectionAcceptor acceptor(std::move(listening->sockets), 100, pace_,
-                              [&](int /*listener*/, int connection) {
-                                const FileDescriptor taken(connection);
-                                EXPECT_EQ(PeerOfConnection(connection).host, "127.0.0.1");
+                              [&](int /*listener*/, const FileDescriptor& connection) {
+                                EXPECT_EQ(PeerOfConnection(connection.get()).host, "127.0.0.1");
                                 ++passed;
                               });
   Count("127.0.0.1", kCalls + 1);
