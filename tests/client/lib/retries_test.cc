@@ -101,6 +101,16 @@ TEST(RetriesTest, TheyEndWhileMostCallsFail) {
   EXPECT_TRUE(budget.Count(/*succeeded=*/true));
 }
 
+TEST(RetriesTest, AnAttemptThatFailsCounts) {
+  RetryBudget budget;
+  for (int i = 0; i < 499; ++i) {
+    budget.Count(/*succeeded=*/false);
+  }
+  Attempts attempts("/attention.v1.AttentionService/GetModel", /*retries=*/true, absl::Minutes(1),
+                    budget);
+  EXPECT_FALSE(attempts.WaitAfter(absl::UnavailableError("gone")));
+}
+
 TEST(RetriesTest, OtherErrorsAreFinal) {
   for (const grpc::StatusCode code :
        {grpc::StatusCode::INVALID_ARGUMENT, grpc::StatusCode::NOT_FOUND, grpc::StatusCode::ABORTED,

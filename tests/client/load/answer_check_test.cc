@@ -154,7 +154,7 @@ TEST_F(AnswerCheckTest, AllowsForTheRoundingOfRowsThatAreWiderThanTheLayer) {
   input.tensor = &rows;
   input.memory = &memory;
   request_.input = input;
-  const SeededLayer layer = MakeSeededLayer(1, Dtype::kBf16, 4, 2, 2, 2, 2);
+  const SeededLayer layer = MakeSeededLayer(1, Dtype::kBf16, {4, 2, 2, 2, 2});
   result_.output = Tensor(Dtype::kF32, {1, 2, 4});
   const auto agreed = [&](float error) {
     for (int i = 0; i < 8; ++i) {

@@ -1,11 +1,14 @@
 // Slices of time, stability and targets: what is made of counts.
+#include <chrono>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "client/load/recorder.h"
 #include "client/load/slo.h"
 #include "client/load/stability.h"
 #include "client/load/time_series.h"
+#include "client/load/window_plan.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 
@@ -79,6 +82,19 @@ TEST(TimeSeriesTest, BecomesCoarserInsteadOfLonger) {
   EXPECT_EQ(series.slices()[0].answers, 2);
   EXPECT_EQ(series.slices()[299].answers, 2);
   EXPECT_EQ(series.slices()[300].answers, 1);
+}
+
+TEST(TimeSeriesTest, AnOddNumberOfSlicesBecomesCoarserWithoutLoss) {
+  TimeSeries series(absl::Milliseconds(10));
+  for (int i = 0; i < 599; ++i) {
+    ++series.At(absl::Milliseconds(10) * i).answers;
+  }
+  ++series.At(absl::Milliseconds(10) * 600).answers;
+  int64_t sum = 0;
+  for (const int64_t answers : AnswersOf(series)) {
+    sum += answers;
+  }
+  EXPECT_EQ(sum, 600);
 }
 
 TEST(TimeSeriesTest, MergesWhatIsFinerOrCoarser) {
@@ -225,6 +241,52 @@ TEST(SloTest, ErrorsAreAShareOfAllThatWereToBeSentInTheWindow) {
   EXPECT_EQ(CheckSlo(*ParseSlo("errors=5%"), result).measured, 0.05);
   EXPECT_TRUE(CheckSlo(*ParseSlo("errors=5%"), result).is_met);
   EXPECT_FALSE(CheckSlo(*ParseSlo("errors=4.9%"), result).is_met);
+}
+
+TEST(RecorderTest, TokensShareTheTimeOfAStreamAndItsPhasesSumToIt) {
+  const auto start = Recorder::Clock::time_point(std::chrono::hours(1));
+  LoadOptions options;
+  options.duration = absl::Seconds(1);
+  const LoadControl control;
+  MeasuredWindow window(start, start + std::chrono::seconds(1));
+  Recorder recorder(options, control, window);
+  v1::Summary summary;
+  summary.set_batch_requests(1);
+  summary.set_receive_ns(1'000'000);
+  summary.set_queue_ns(2'000'000);
+  summary.set_compute_ns(3'000'000);
+  recorder.CountAnswer({.due = start,
+                        .started = start,
+                        .ended = start + std::chrono::milliseconds(10),
+                        .tokens = 5,
+                        .summary = summary,
+                        .is_stream = true});
+  const LoadResult result = recorder.Finish();
+  EXPECT_EQ(result.token_ns.max(), 2'000'000);
+  EXPECT_EQ(result.phases.return_ns.max(), 4'000'000) << "what is left of 10 ms";
+}
+
+TEST(WindowPlanTest, AScheduleShorterThanTheWarmUpHasAnEmptyWindow) {
+  auto trace = std::make_shared<ArrivalTrace>();
+  trace->times = {std::chrono::milliseconds(0), std::chrono::milliseconds(500)};
+  LoadOptions options;
+  options.warmup = absl::Seconds(5);
+  options.duration = absl::Seconds(1);
+  options.open_loop.emplace().arrivals.trace = trace;
+  const OpenWindow window = PlanOpenWindow(options, {});
+  EXPECT_LE(window.start, window.end);
+}
+
+TEST(WindowPlanTest, AClosedLoopEndsWithTheRequestThatIsEnough) {
+  LoadOptions options;
+  options.duration = absl::Hours(1);
+  options.requests = 3;
+  ClosedWindow window(options);
+  const auto later = Recorder::Clock::now() + std::chrono::seconds(1);
+  window.Advance(later, 2);
+  EXPECT_TRUE(window.IsOpen(later));
+  window.Advance(later, 3);
+  EXPECT_FALSE(window.IsOpen(later));
 }
 
 }  // namespace
