@@ -140,7 +140,6 @@ absl::StatusOr<Merges> Merges::Parse(const JsonObject& model, const Vocabulary& 
                                      size_t prefix_bytes) {
   ASSIGN_OR_RETURN(const json* list, model.List("merges"));
   Merges merges;
-  merges.merges_.reserve(list->size());
   for (size_t i = 0; i < list->size(); ++i) {
     const json& entry = (*list)[i];
     if (IsVersion(entry)) {
@@ -157,15 +156,14 @@ absl::StatusOr<Merges> Merges::Parse(const JsonObject& model, const Vocabulary& 
     if (!left_id.has_value() || !right_id.has_value() || !merged_id.has_value()) {
       return BadMerge(place, "tokens that the vocabulary has, alone and merged", entry);
     }
-    merges.merges_.insert_or_assign(Key(*left_id, *right_id),
-                                    Merge{.rank = static_cast<uint32_t>(i), .id = *merged_id});
+    const Merge merge = {.rank = static_cast<uint32_t>(i), .id = *merged_id};
+    merges.merges_.Add(Key(*left_id, *right_id), merge) = merge;  // the last one counts
   }
   return merges;
 }
 
 const Merges::Merge* Merges::Find(int32_t left, int32_t right) const {
-  const auto found = merges_.find(Key(left, right));
-  return found == merges_.end() ? nullptr : &found->second;
+  return merges_.Find(Key(left, right));
 }
 
 absl::Status Merges::Apply(const Yield& yield, std::vector<int32_t>& ids) const {

@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "core/runtime/json_object.h"
 #include "core/runtime/yield.h"
+#include "core/tokenizer/integer_map.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace attention {
@@ -41,7 +40,7 @@ class Merges {
 
   const Merge* Find(int32_t left, int32_t right) const;
 
-  std::unordered_map<uint64_t, Merge, absl::Hash<uint64_t>> merges_;  // by left id and right id
+  IntegerMap<Merge> merges_;  // by left id and right id
 };
 
 }  // namespace attention

@@ -3,26 +3,25 @@
 namespace attention {
 namespace {
 
-int64_t Edge(Trie::Node from, char byte) { return 256 * from + static_cast<uint8_t>(byte); }
+uint64_t Edge(Trie::Node from, char byte) { return 256 * from + static_cast<uint8_t>(byte); }
 
 }  // namespace
 
 void Trie::Add(std::string_view key, int32_t value) {
   Node node = kRoot;
   for (const char byte : key) {
-    const auto [edge, is_new] =
-        children_.try_emplace(Edge(node, byte), static_cast<Node>(values_.size()));
-    if (is_new) {
+    const auto next = static_cast<Node>(values_.size());
+    node = children_.Add(Edge(node, byte), next);
+    if (node == next) {
       values_.push_back(-1);
     }
-    node = edge->second;
   }
   values_[node] = value;
 }
 
 std::optional<Trie::Node> Trie::Step(Node from, char byte) const {
-  const auto edge = children_.find(Edge(from, byte));
-  return edge == children_.end() ? std::nullopt : std::optional<Node>(edge->second);
+  const Node* const child = children_.Find(Edge(from, byte));
+  return child == nullptr ? std::nullopt : std::optional<Node>(*child);
 }
 
 std::optional<Trie::Node> Trie::Find(std::string_view prefix) const {

@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
-#include "absl/hash/hash.h"
+#include "core/tokenizer/integer_map.h"
 
 namespace attention {
 
@@ -36,7 +35,7 @@ class Trie {
  private:
   std::optional<Node> Step(Node from, char byte) const;
 
-  std::unordered_map<int64_t, Node, absl::Hash<int64_t>> children_;  // by 256 * node + byte
+  IntegerMap<Node> children_;           // by 256 * node + byte
   std::vector<int32_t> values_ = {-1};  // per node; -1: no key ends here
 };
 
