@@ -11,9 +11,10 @@ void Trie::Add(std::string_view key, int32_t value) {
   Node node = kRoot;
   for (const char byte : key) {
     const auto next = static_cast<Node>(values_.size());
+    values_.push_back(-1);  // before the edge, which may then fail
     node = children_.Add(Edge(node, byte), next);
-    if (node == next) {
-      values_.push_back(-1);
+    if (node != next) {
+      values_.pop_back();
     }
   }
   values_[node] = value;
