@@ -112,10 +112,11 @@ absl::Status ModelCatalog::Refresh(Occasion occasion) {
   ASSIGN_OR_RETURN(const FoundModels found, Scan());
   const uint64_t device = DeviceOf(folder_.path);
   if (occasion == Occasion::kPoll && found.empty() && !names_.empty() && device != device_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder_.path,
-                     ": expected models, found an empty folder of another device, as when its own "
-                     "is not mounted; models that are served stay (attend models --reload)"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        folder_.path,
+        ": expected models, found an empty folder of another device, as when its own "
+        "is not mounted; models that are served stay until a reload is asked for (attend "
+        "models --reload)"));
   }
   device_ = device;
   const FoundModels before = std::exchange(last_found_, found);

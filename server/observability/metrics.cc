@@ -119,7 +119,8 @@ void WriteBatches(const ExecutorStatistics& executor, MetricsText& text) {
   text.Family("attend_batch_requests", "histogram", "Requests of a batch.");
   text.Sample({}, executor.requests, 1);
   text.Counter("attend_padding_tokens_total",
-               "Padding rows that were computed; always 0, because batches are packed.", 0);
+               "Padding rows that were computed; always 0, because batches are packed.",
+               static_cast<double>(executor.padding_tokens));
   text.Counter("attend_interleaved_batches_total",
                "Batches of short requests that ran between the slices of a longer batch.",
                static_cast<double>(executor.interleaved_batches));

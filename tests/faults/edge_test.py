@@ -120,6 +120,21 @@ class Passes(unittest.TestCase):
         self.assertEqual(session.step(), 1)
         session.end()
 
+    def test_a_deadline_that_has_passed_breaks_no_connection_to_the_server(self):
+        session = Session(self.channel)
+        for timeout in ("0n", "00S", "1x", "123456789S"):
+            target = Target(self.edge.address, self.edge.ca_file)
+            wire = target.connection()
+            http = h2.connection.H2Connection(config=h2.config.H2Configuration(header_encoding="utf-8"))
+            http.initiate_connection()
+            http.send_headers(1, call_headers("/grpc.health.v1.Health/Check", ("grpc-timeout", timeout)))
+            http.send_data(1, bytes(5), end_stream=True)
+            wire.sendall(http.data_to_send())
+            self.assertEqual(grpc_status(wire, http), 0, f"{timeout}: the server is asked without it")
+            target.close()
+        self.assertEqual(session.step(), 1)
+        session.end()
+
     def test_a_cancelled_call_is_cancelled_in_the_server(self):
         blocks = stream(self.channel, request(1, 16384, causal=True), timeout=60)
         next(blocks)

@@ -24,8 +24,7 @@ class MessageReceiver {
   /// Returns the account that is charged for the time that the message takes.
   virtual std::string Holder() const = 0;
   /// Ends the call with `status`, because its message took too long; if it has been answered,
-  /// cancels it. Called by the watch's thread;
-  /// does not block, and does not throw.
+  /// cancels it. Called by the watch's thread; does not block, and does not throw.
   virtual void StopReceiving(const absl::Status& status) noexcept = 0;
 
  protected:

@@ -18,6 +18,7 @@ class FakeCall final : public MessageReceiver, public std::enable_shared_from_th
       : reception_(watch), holder_(std::move(holder)) {}
 
   void Begin(int64_t max_bytes) { reception_.Begin(weak_from_this(), max_bytes); }
+  bool BeginAnswer() { return reception_.BeginAnswer(weak_from_this(), 0, holder_); }
   /// The message is whole; or the read failed, as it does after the call has ended.
   bool End() { return reception_.End(); }
 
@@ -111,6 +112,27 @@ TEST_F(ReceiveWatchTest, OneThatIsStoppedGivesBackWhatItHeld) {
   Tick(10);
   EXPECT_EQ(watch_.used_units(), 9);
   EXPECT_TRUE(call->End());
+  EXPECT_EQ(watch_.used_units(), 0);
+}
+
+TEST_F(ReceiveWatchTest, AnswersThatNobodyTakesAreBoundedAtOnceAndGivenUpInTime) {
+  const auto answer = [this](const std::string& holder, bool has_unit) {
+    auto call = std::make_shared<FakeCall>(watch_, holder);
+    EXPECT_EQ(call->BeginAnswer(), has_unit) << holder;
+    return call;
+  };
+  Calls held;
+  for (int i = 0; i < 32; ++i) {
+    held.push_back(answer("a", true));
+  }
+  EXPECT_TRUE(answer("a", false)->End()) << "half of the units are left for others";
+  const auto other = answer("b", true);
+  Tick(2);
+  EXPECT_GT(CountStopped(held), 0) << "no further unit is free for some";
+  Tick(ReceiveWatch::kBaseTicks - 1);
+  EXPECT_EQ(CountStopped(held), 32);
+  held.clear();
+  EXPECT_TRUE(other->End());
   EXPECT_EQ(watch_.used_units(), 0);
 }
 

@@ -281,6 +281,36 @@ TEST_F(ConnectionPaceTest, ConnectionsWaitAndThoseThatAreLeftGoNowhere) {
   EXPECT_EQ(acceptor.refused(), 0);
 }
 
+TEST_F(ConnectionPaceTest, TheConnectionOfAFloodIsEndedAndNoOther) {
+  absl::StatusOr<ListeningSockets> listening = ListenOn("127.0.0.1:0");
+  ASSERT_TRUE(listening.ok());
+  Mutex mutex;
+  std::vector<FileDescriptor> taken;
+  ConnectionAcceptor acceptor(std::move(listening->sockets), 100, pace_,
+                              [&](int /*listener*/, FileDescriptor connection) {
+                                MutexLock lock(mutex);
+                                taken.push_back(std::move(connection));
+                              });
+  const FileDescriptor good = ConnectTo(listening->address);
+  const FileDescriptor bad = ConnectTo(listening->address);
+  ASSERT_TRUE(Eventually([&] {
+    MutexLock lock(mutex);
+    return taken.size() == 2;
+  }));
+  sockaddr_in own = {};
+  socklen_t size = sizeof(own);
+  ASSERT_EQ(getsockname(bad.get(), reinterpret_cast<sockaddr*>(&own), &size), 0);
+  const int64_t before = ConnectionAcceptor::ended();
+  const std::string peer = absl::StrCat("ipv4:127.0.0.1:", ntohs(own.sin_port));
+  for (int64_t i = 0; i <= ConnectionPace::kFloodTimes * kCalls; ++i) {
+    pace_.CountCall(peer);
+  }
+  EXPECT_EQ(ConnectionAcceptor::ended(), before + 1);
+  char byte = 0;
+  EXPECT_EQ(recv(bad.get(), &byte, 1, 0), 0) << "the end of the connection";
+  EXPECT_EQ(recv(good.get(), &byte, 1, MSG_DONTWAIT), -1) << "still open";
+}
+
 TEST(PeerHostTest, AConnectionOnThisMachineHasNoAddress) {
   int ends[2] = {};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
