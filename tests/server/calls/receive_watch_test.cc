@@ -129,10 +129,10 @@ TEST_F(ReceiveWatchTest, AnswersThatNobodyTakesAreBoundedAtOnceAndGivenUpInTime)
   const auto other = answer("b", true);
   Tick(2);
   EXPECT_GT(CountStopped(held), 0) << "no further unit is free for some";
+  EXPECT_TRUE(other->End());
   Tick(ReceiveWatch::kBaseTicks - 1);
   EXPECT_EQ(CountStopped(held), 32);
   held.clear();
-  EXPECT_TRUE(other->End());
   EXPECT_EQ(watch_.used_units(), 0);
 }
 
