@@ -8,6 +8,7 @@
 #include "server/services/plan/row_lengths.h"
 #include "tests/server/cost_server.h"
 #include "tests/server/decode/decode_stream.h"
+#include "tests/server/open_inference/infer_client.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/server/wire_options.h"
 #include "tests/support/eventually.h"
@@ -172,25 +173,84 @@ TEST_F(CostTest, BombsTakeTheMemoryOfAMessageThatIsPermitted) {
   }
 }
 
-TEST(StreamCostTest, ALargeMessageThatFindsNoRoomEndsItsStream) {
-  auto server = std::make_unique<InProcessServer>(
+/// A server whose queue is nearly full.
+class FullQueueTest : public ::testing::Test {
+ protected:
+  FullQueueTest() {
+    EXPECT_TRUE(Eventually([&] { return client_.Statistics().waiting_requests() == 1; }));
+  }
+  ~FullQueueTest() override {
+    server_.reset();
+    caller_.join();
+  }
+
+  std::unique_ptr<InProcessServer> server_ = std::make_unique<InProcessServer>(
       ServerOptions{.max_queue_bytes = 100'000, .max_batch_delay_us = 60'000'000});
-  AttendClient client(server->NewChannel());
-  std::thread caller([&] {  // waits for others to be computed with it
+  AttendClient client_{server_->NewChannel()};
+  std::thread caller_{[this] {  // waits for others to be computed with it
     v1::AttendResponse response;
-    client.Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {30, kDemoWidth})), &response);
-  });
-  AttendClient other(server->NewChannel());
-  EXPECT_TRUE(Eventually([&] { return other.Statistics().waiting_requests() == 1; }));
-  DecodeStream stream(server->NewChannel());
+    AttendClient(server_->NewChannel())
+        .Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {30, kDemoWidth})), &response);
+  }};
+};
+
+TEST_F(FullQueueTest, ALargeStepWithoutRoomIsRefusedAndItsSessionGoesOn) {
+  DecodeStream stream(server_->NewChannel());
   stream.Must(OpenModel("demo"));
-  stream.Send(TokensStep(std::vector<int32_t>(25'000, 500)));
+  v1::DecodeRequest fork;
+  fork.mutable_fork()->set_new_sequence(7);
+  stream.Must(fork);
+  const DecodeAnswer answer = stream.Do(TokensStep(std::vector<int32_t>(25'000, 500)), 7);
+  EXPECT_EQ(answer.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(answer.sequence, 7);
+  EXPECT_EQ(answer.result.usage().sequences(), 2);
+  EXPECT_GT(answer.result.retry_after_ms(), 0);
+  EXPECT_THAT(answer.result.message(), ::testing::HasSubstr("--max-queue-bytes"));
+  v1::DecodeRequest truncate;
+  truncate.mutable_truncate()->set_length(0);
+  stream.Must(truncate, 7);
+  EXPECT_TRUE(stream.End().ok());
+}
+
+TEST_F(FullQueueTest, AStreamEndsWhenTheIdOfALargeMessageCannotBeRead) {
+  DecodeStream stream(server_->NewChannel());
+  stream.Must(OpenModel("demo"));
+  v1::DecodeRequest step = TokensStep(std::vector<int32_t>(25'000, 500));
+  for (int i = 0; i < 1000; ++i) {
+    step.GetReflection()->MutableUnknownFields(&step)->AddVarint(99, 1);
+  }
+  stream.Send(step);
   EXPECT_FALSE(stream.Read().has_value());
   const grpc::Status status = stream.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), ::testing::HasSubstr("--max-queue-bytes"));
-  server.reset();
-  caller.join();
+}
+
+TEST_F(FullQueueTest, ALargeInferenceWithoutRoomIsRefusedAndItsStreamGoesOn) {
+  grpc::ClientContext context;
+  InferClient client(server_->NewChannel());
+  const auto stream = client.stub().ModelStreamInfer(&context);
+  inference::ModelInferRequest large;
+  large.set_model_name("demo");
+  large.set_id("large");
+  auto& input = *large.add_inputs();
+  input.set_name("input_ids");
+  input.set_datatype("INT32");
+  Fill(input.mutable_shape(), 2, int64_t{1});
+  Fill(input.mutable_contents()->mutable_int_contents(), 25'000, 500);
+  inference::ModelInferRequest wrong;
+  wrong.set_id("wrong");
+  ASSERT_TRUE(stream->Write(large));
+  ASSERT_TRUE(stream->Write(wrong));
+  inference::ModelStreamInferResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_EQ(message.infer_response().id(), "large");
+  EXPECT_THAT(message.error_message(), ::testing::HasSubstr("--max-queue-bytes"));
+  ASSERT_TRUE(stream->Read(&message));
+  EXPECT_EQ(message.infer_response().id(), "wrong");
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 }  // namespace

@@ -110,8 +110,6 @@ bool DuplexCall::MayRead() const {
          running_bytes_ < kMaxRunningBytes && unsent_bytes_ < kMaxUnsentBytes;
 }
 
-// Admits a message. A token that was revoked or has expired ends the call, and so does a large
-// message without room: which request it belongs to is not known yet.
 absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
   RETURN_IF_ERROR(CheckEncoding(context_, message));
   message_metadata_ = metadata_;
@@ -120,12 +118,6 @@ absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
     return absl::UnauthenticatedError(
         "authorization: expected a token of the tenant who made the call, found one that now "
         "belongs to another tenant");
-  }
-  const int64_t inflating = InflatingCost(message, environment_.unary_limit.max_bytes);
-  planning_cost_ = inflating > 0 ? inflating : PlanningCost(message);
-  if (planning_cost_ > kSmallPlanBytes) {
-    ASSIGN_OR_RETURN(held_, environment_.executor.Reserve(message_metadata_.request_class,
-                                                          static_cast<int64_t>(message.Length())));
   }
   return environment_.admission.TryEnter() ? absl::OkStatus()
                                            : absl::UnavailableError("the server is draining");
@@ -152,7 +144,6 @@ void DuplexCall::OnRead(bool ok) {
     Take(message);
     return;
   }
-  held_.reset();
   if (is_admitted) {
     environment_.admission.Leave();
   } else if (ok) {
@@ -163,15 +154,34 @@ void DuplexCall::OnRead(bool ok) {
 
 void DuplexCall::Take(const grpc::ByteBuffer& message) {
   const TimePoint arrival = steady_clock::now();
-  const auto take = [this, message, arrival] {
+  const int64_t inflating = InflatingCost(message, environment_.unary_limit.max_bytes);
+  const int64_t cost = inflating > 0 ? inflating : PlanningCost(message);
+  if (cost <= kSmallPlanBytes) {
+    TakeNow(message, arrival);
+    return;
+  }
+  absl::StatusOr<std::unique_ptr<HeldBytes>> held = environment_.executor.Reserve(
+      message_metadata_.request_class, static_cast<int64_t>(message.Length()));
+  if (!held.ok()) {
+    RefuseRoom(message, arrival, held.status());
+    return;
+  }
+  held_ = *std::move(held);
+  RunOnSideThread(cost, [this, message, arrival] {
     held_.reset();
     TakeNow(message, arrival);
-  };
-  if (planning_cost_ > kSmallPlanBytes) {
-    RunOnSideThread(planning_cost_, take);
-  } else {
-    take();
+  });
+}
+
+void DuplexCall::RefuseRoom(const grpc::ByteBuffer& message, TimePoint arrival,
+                            const absl::Status& status) {
+  {
+    const Hold hold(*this);
+    if (IsCompressed(message) || !OnMessageWithoutRoom(message, arrival, status)) {
+      RefuseMessage(message, arrival, status);
+    }
   }
+  EndRead();
 }
 
 // Handles the message. The next one is read afterwards, so that it does not pass this one.

@@ -70,6 +70,10 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// by side threads for long work; may Send. Does not throw. message_metadata() belongs to the
   /// message.
   virtual void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) = 0;
+  /// Answers a large message with `status`, because there is no room to read all of it; as
+  /// OnMessage otherwise. Returns false when it cannot tell which request that is: the call ends.
+  virtual bool OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
+                                    const absl::Status& status) = 0;
   /// Called once and last, when no request is running any more; `is_clean` if the client finished
   /// its requests and stayed to the end.
   virtual void OnEnd(bool is_clean) = 0;
@@ -134,11 +138,15 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// with the first answer.
   void WatchIdleness();
   void OnRead(bool ok);
-  /// Enters the admission gate for a message, and reserves memory for a large one. Returns
-  /// UNAUTHENTICATED if the token was revoked, has expired, or now belongs to another tenant;
-  /// RESOURCE_EXHAUSTED if there is no room for the message; UNAVAILABLE if the server drains.
+  /// Enters the admission gate for a message. Returns UNAUTHENTICATED if the token was revoked, has
+  /// expired, or now belongs to another tenant; UNAVAILABLE if the server drains. Both end the
+  /// call.
   absl::Status AdmitMessage(const grpc::ByteBuffer& message);
+  /// Reserves memory for a large message, and handles it on a side thread.
   void Take(const grpc::ByteBuffer& message);
+  /// Refuses a large message for which there is no memory. What cannot be told apart from other
+  /// requests without reading it, as compressed messages, ends the call.
+  void RefuseRoom(const grpc::ByteBuffer& message, TimePoint arrival, const absl::Status& status);
   void TakeNow(const grpc::ByteBuffer& message, TimePoint arrival);
   /// Inflates a compressed message.
   absl::StatusOr<grpc::ByteBuffer> InflateOnAccount(const grpc::ByteBuffer& message);
@@ -178,7 +186,6 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   CallMetadata message_metadata_;  // the metadata for the message that is being handled
   TimePoint deadline_ = TimePoint::max();
   grpc::ByteBuffer message_;         // the message that is being read
-  int64_t planning_cost_ = 0;        // the PlanningCost of the message that was read
   bool has_had_request_ = false;     // changed by one read at a time
   std::unique_ptr<HeldBytes> held_;  // held while the message waits for a side thread
   Outgoing writing_;                 // the message that is being written

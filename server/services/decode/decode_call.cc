@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
+#include "proto/codec/outline.h"
 #include "server/scheduling/refusal.h"
 #include "server/services/decode/session_step.h"
 #include "server/services/decode/step_parts.h"
@@ -66,7 +67,8 @@ int64_t DecodeCall::PlanningCost(const grpc::ByteBuffer& message) const {
   return EnvelopeCost<v1::DecodeRequest>(message);
 }
 
-void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
+DecodeCall::ActionPointer DecodeCall::MakeAction(const grpc::ByteBuffer& message,
+                                                 TimePoint arrival) {
   RequestRecord record;
   record.rpc = "Decode";
   record.arrival = arrival;
@@ -75,9 +77,37 @@ void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
   const absl::Status made = ContainVoid(kWork, [&] { action = std::make_shared<DecodeAction>(); });
   if (!made.ok()) {
     EndUnanswered(std::move(record), made);
-    return;
+    return nullptr;
   }
   action->record = std::move(record);
+  return action;
+}
+
+bool DecodeCall::OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
+                                      const absl::Status& status) {
+  const ActionPointer action = MakeAction(message, arrival);
+  if (action == nullptr) {
+    return true;
+  }
+  const absl::Status read = Contain(kWork, [&] {
+    v1::DecodeRequest& request = action->request.message;
+    if (!ReadOutline(message, EnvelopeFieldsOf<v1::DecodeRequest>(), request)) {
+      return status;
+    }
+    action->record.rpc = NameOf(request);
+    return absl::OkStatus();
+  });
+  if (read.ok()) {
+    Answer(action, status);
+  }
+  return read.ok();
+}
+
+void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
+  const ActionPointer action = MakeAction(message, arrival);
+  if (action == nullptr) {
+    return;
+  }
   const absl::Status status = Contain(kWork, [&]() -> absl::Status {
     action->caller = message_metadata().caller;
     action->request_class = message_metadata().request_class;

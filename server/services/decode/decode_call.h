@@ -36,7 +36,12 @@ class DecodeCall final : public DuplexCall {
   void PostNext() override { Post(decode_); }
   int64_t PlanningCost(const grpc::ByteBuffer& message) const override;
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
+  bool OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
+                            const absl::Status& status) override;
   void OnEnd(bool is_clean) override;
+
+  /// Returns null without memory for the action; the call then ends.
+  ActionPointer MakeAction(const grpc::ByteBuffer& message, TimePoint arrival);
 
   /// Runs the action now, or after the action before it on its sequence.
   void Enter(const ActionPointer& action);

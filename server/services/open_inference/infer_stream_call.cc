@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
+#include "proto/codec/outline.h"
 #include "server/services/open_inference/infer_reply.h"
 #include "server/services/plan/plan_prefix.h"
 #include "server/services/reply/attend_job.h"
@@ -26,6 +27,12 @@ class InferStreamCall::Request final : public AttendSink,
     if (!status.ok()) {
       Fail(status);
     }
+  }
+
+  // Refuses a request of which only the outline was read.
+  void Refuse(const inference::ModelInferRequest& outline, const absl::Status& status) {
+    ContainVoid("the request", [&] { identity_.id = outline.id(); }).IgnoreError();
+    Fail(status);
   }
 
   bool is_cancelled() const override { return call_->is_over(); }
@@ -135,7 +142,8 @@ bool InferStreamCall::ErrorsEndTheStream() const {
   return found != context_.client_metadata().end() && found->second == "true";
 }
 
-void InferStreamCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
+std::shared_ptr<InferStreamCall::Request> InferStreamCall::MakeRequest(
+    const grpc::ByteBuffer& message, TimePoint arrival) {
   std::shared_ptr<Request> request;
   const absl::Status made = ContainVoid("the request", [&] {
     const auto self = std::static_pointer_cast<InferStreamCall>(shared_from_this());
@@ -144,11 +152,34 @@ void InferStreamCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arriv
     ready_.emplace(num_requests_, std::nullopt);
     ++num_requests_;
   });
-  if (made.ok()) {
-    request->Begin(message);
-    return;
+  if (!made.ok()) {
+    RefuseMessage(message, arrival, made);
+    return nullptr;
   }
-  RefuseMessage(message, arrival, made);
+  return request;
+}
+
+void InferStreamCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
+  if (const std::shared_ptr<Request> request = MakeRequest(message, arrival); request != nullptr) {
+    request->Begin(message);
+  }
+}
+
+bool InferStreamCall::OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
+                                           const absl::Status& status) {
+  inference::ModelInferRequest outline;
+  const absl::Status read = Contain("the request", [&] {
+    return ReadOutline(message, EnvelopeFieldsOf<inference::ModelInferRequest>(), outline)
+               ? absl::OkStatus()
+               : status;
+  });
+  if (!read.ok()) {
+    return false;
+  }
+  if (const std::shared_ptr<Request> request = MakeRequest(message, arrival); request != nullptr) {
+    request->Refuse(outline, status);
+  }
+  return true;
 }
 
 void InferStreamCall::Put(int64_t number, Answer answer) {

@@ -36,7 +36,11 @@ class InferStreamCall final : public DuplexCall {
     return InferPlanningCost(message, infer_.shared_memory != nullptr);
   }
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
+  bool OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
+                            const absl::Status& status) override;
   void OnEnd(bool) override {}
+  /// Takes a number for the message. Returns null without memory for that; the call then ends.
+  std::shared_ptr<Request> MakeRequest(const grpc::ByteBuffer& message, TimePoint arrival);
 
   /// Returns whether the client no longer waits for answers.
   bool is_over() const { return is_cancelled() || has_failed_; }
@@ -47,7 +51,7 @@ class InferStreamCall final : public DuplexCall {
   void SendOne(Answer answer);
 
   const InferEnvironment& infer_;
-  int64_t num_requests_ = 0;  // used by OnMessage only
+  int64_t num_requests_ = 0;  // used by MakeRequest only
   std::atomic<bool> has_failed_ = false;
 
   Mutex mutex_;
