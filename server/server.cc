@@ -2,6 +2,7 @@
 
 #include <grpc/grpc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 // The time for answers that are still being sent when all requests are answered, before connections
 // are closed.
 constexpr absl::Duration kFlushTime = absl::Milliseconds(200);
+// The maximum time for the refusals of what the grace period leaves. Callers that read take a
+// moment.
+constexpr absl::Duration kRefusalTime = absl::Seconds(2);
 
 // The time between two looks at the open connections.
 constexpr absl::Duration kConnectionTick = absl::Milliseconds(50);
@@ -108,13 +112,15 @@ void Server::Drain(absl::Duration grace) {
   const TimePoint end = TimeAfter(grace);
   state.admission.WaitUntilEmpty(end);
   state.executor.Stop();
+  const TimePoint sent = std::max(end, TimeAfter(kRefusalTime));
+  state.admission.WaitUntilEmpty(sent);
   state.idle.EndAll(absl::UnavailableError("the server is draining"));
   state.health.Close();
   for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
     (*listener)->RemoveSockets();
     // A process that ends while a client still sends resets the connection, and the system drops
     // what it has not delivered yet.
-    (*listener)->AwaitSent(end);
+    (*listener)->AwaitSent(sent);
   }
   if (state.exporter != nullptr) {
     state.exporter->Finish();

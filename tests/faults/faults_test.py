@@ -45,6 +45,38 @@ class ServerEnds(unittest.TestCase):
             wire.close()
         say(f"{size} bytes arrived, of which the client had read nothing when the server was told to end")
 
+    def test_actions_that_wait_when_the_grace_period_ends_are_answered(self):
+        forks = 40
+        actions = [pb.DecodeRequest(id=1, open=pb.OpenSession(model="demo"))]
+        for number in range(1, forks + 1):
+            actions.append(pb.DecodeRequest(id=2, fork=pb.ForkSequence(new_sequence=number)))
+        for number in range(1, forks + 1):
+            step = pb.DecodeStep(token_ids=pb.TokenIds(ids=[1] * 1000))
+            actions.append(pb.DecodeRequest(id=number + 2, sequence=number, step=step))
+        with Server("--grace-period=1ms", "--threads=1") as server:
+            goes_on = threading.Event()  # a client that has not ended its requests
+
+            def send():
+                yield from actions
+                goes_on.wait(300)
+
+            session = server.connect().stream_stream(
+                SERVICE + "Decode", pb.DecodeRequest.SerializeToString, pb.DecodeResponse.FromString)(send(), timeout=300)
+            codes = {}
+            try:
+                for response in session:
+                    if response.HasField("result"):
+                        codes[response.id] = response.result.code
+                    if len(codes) == 3:  # the first step is answered, and others wait
+                        server.process.send_signal(signal.SIGTERM)
+            except grpc.RpcError:
+                pass
+            goes_on.set()
+            self.assertEqual((session.code(), session.details()), (grpc.StatusCode.UNAVAILABLE, "the server is draining"))
+            self.assertEqual(sorted(codes), list(range(1, forks + 3)))
+            self.assertLessEqual(set(codes.values()), {0, grpc.StatusCode.UNAVAILABLE.value[0]})
+            self.assertEqual(server.process.wait(300), 0)
+
     def test_an_idle_connection_holds_up_nothing(self):
         with Server("--grace-period=10m") as server:
             server.attend()
