@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/kernels/onednn/isa.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/models/admin_client.h"
 #include "tests/server/models/golden_server.h"
@@ -216,16 +217,26 @@ TEST_F(PrefixTest, WhatDependsOnMoreThanTheIdsIsComputed) {
   EXPECT_EQ(Ask(within_the_rotations), 10);
 }
 
-TEST(Bf16PrefixTest, OneShotRequestsTakeNothing) {
+TEST(Bf16PrefixTest, OneShotRequestsTakePrefixesWhereTheModelComputesInF32) {
   ServerOptions options = CachingOptions();
   options.models.weights_dtype = WeightsDtype::kBf16;
-  InProcessServer server(options);
-  AttendClient client(server.NewChannel());
-  const v1::AttendRequest request = PromptRequest("llama", MakePrompt(3, 40));
-  const v1::AttendResponse first = client.Must(request);
-  const v1::AttendResponse second = client.Must(request);
-  EXPECT_EQ(second.summary().cached_tokens(), 0);
-  EXPECT_TRUE(first.output().data() == second.output().data());
+  InProcessServer caching(options);
+  options.prefix_cache_bytes = 0;
+  InProcessServer plain(options);
+  AttendClient caching_client(caching.NewChannel());
+  AttendClient plain_client(plain.NewChannel());
+  const int64_t cached = ComputeDtype(Dtype::kBf16) == Dtype::kF32 ? 20 : 0;
+  const Ids prefix = MakePrompt(3, 20);
+  for (const char* model : {"gpt2", "llama", "gemma2", "gpt_neox", "mistral"}) {
+    caching_client.Must(PromptRequest(model, prefix));
+    int32_t last = 0;
+    for (const auto output : {v1::LAST_HIDDEN_STATES, v1::MEAN_POOLED, v1::LAST_LOGITS}) {
+      const v1::AttendRequest request = PromptRequest(model, Join(prefix, {++last, 7}), output);
+      const v1::AttendResponse response = caching_client.Must(request);
+      EXPECT_EQ(response.summary().cached_tokens(), cached) << model;
+      EXPECT_TRUE(response.output().data() == plain_client.Must(request).output().data()) << model;
+    }
+  }
 }
 
 TEST_F(PrefixTest, AnotherVersionOfAModelBeginsAnew) {

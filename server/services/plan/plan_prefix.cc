@@ -29,7 +29,7 @@ bool CanGrow(const AttendPlan& plan, const PlannedSequence& sequence) {
 // in bf16 round keys otherwise than any cache does.
 bool KeepsBitsInCaches(const Model& model) {
   for (int64_t i = 0; i < std::ssize(model.info().layers); ++i) {
-    if (model.layer(i).dtype() != Dtype::kF32) {
+    if (model.layer(i).compute() != Dtype::kF32) {
       return false;
     }
   }
