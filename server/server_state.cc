@@ -15,6 +15,7 @@
 #include "server/log/log.h"
 #include "server/security/exposure.h"
 #include "server/services/calls/message_limits.h"
+#include "server/services/calls/unknown_call.h"
 
 namespace attention {
 namespace {
@@ -271,6 +272,7 @@ MetricsSources ServerState::Sources() {
           .connections = [this] { return SumOf(&Listener::CountConnections); },
           .refused_connections = [this] { return SumOf(&Listener::refused_connections); },
           .delayed_connections = [this] { return SumOf(&Listener::delayed_connections); },
+          .unknown_calls = &UnknownCall::count,
           .certificate_expiry = [&certificates = guards.certificates]() -> std::optional<double> {
             return certificates == nullptr
                        ? std::nullopt

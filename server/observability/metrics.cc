@@ -210,17 +210,7 @@ void WriteCredentialFiles(const std::vector<std::pair<std::string, bool>>& files
   }
 }
 
-void WriteServer(const MetricsSources& sources, MetricsText& text) {
-  text.Gauge("attend_ready", "1 when health reports SERVING for the whole server.",
-             sources.health.IsServing("").value_or(false) ? 1 : 0);
-  text.Gauge("attend_all_models_served",
-             "1 when every required model has served, as health reports for model/*.",
-             sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
-  text.Gauge("attend_draining", "1 from SIGTERM until the server ends.",
-             sources.health.is_draining() ? 1 : 0);
-  text.Gauge("attend_compute_stalled",
-             "1 when requests wait and nothing was computed for --stall-timeout.",
-             sources.health.is_stalled() ? 1 : 0);
+void WriteConnections(const MetricsSources& sources, MetricsText& text) {
   text.Gauge("attend_connections", "Open connections of clients.",
              static_cast<double>(sources.connections()));
   text.Counter(
@@ -232,24 +222,18 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
                "hosts, had to wait already (attend_connections_delayed_total says why).",
                static_cast<double>(ConnectionAcceptor::turned_away()));
   text.Counter("attend_connections_ended_total",
-               "Connections that were ended because they made far more calls without work in a "
-               "second than --calls-without-work allows.",
+               "Connections that were ended because they made more than 16 times as many calls "
+               "without work in a second as a host may make.",
                static_cast<double>(ConnectionAcceptor::ended()));
   text.Counter("attend_connections_delayed_total",
                "Connections that waited because their host made many calls without work, or had "
                "other connections without a call.",
                static_cast<double>(sources.delayed_connections()));
-  text.Counter("attend_log_lines_left_out_total",
-               "Log lines that were dropped because standard error was not read in time, or could "
-               "not be written.",
-               static_cast<double>(LogLinesLeftOut()));
-  if (const std::optional<double> expiry = sources.certificate_expiry()) {
-    text.Gauge("attend_certificate_expiry_timestamp_seconds",
-               "Time at which the certificate for new connections expires, in seconds since the "
-               "epoch.",
-               *expiry);
-  }
-  WriteCredentialFiles(sources.credential_files(), text);
+  text.Counter("attend_unknown_calls_total", "Calls of methods that the listener does not have.",
+               static_cast<double>(sources.unknown_calls()));
+}
+
+void WriteKernels(MetricsText& text) {
   const GemmCounts kernels = CountGemmKernels();
   text.Gauge("attend_kernel_cache_entries", "Matrix product kernels in memory.",
              static_cast<double>(kernels.held));
@@ -268,6 +252,30 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
                {"bf16", std::string(Name(abilities.bf16))},
                {"int8", std::string(Name(abilities.int8))}},
               1);
+}
+
+void WriteServer(const MetricsSources& sources, MetricsText& text) {
+  text.Gauge("attend_ready", "1 when health reports SERVING for the whole server.",
+             sources.health.IsServing("").value_or(false) ? 1 : 0);
+  text.Gauge("attend_all_models_served",
+             "1 when every required model has served, as health reports for model/*.",
+             sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
+  text.Gauge("attend_draining", "1 from SIGTERM until the server ends.",
+             sources.health.is_draining() ? 1 : 0);
+  text.Gauge("attend_compute_stalled",
+             "1 when requests wait and nothing was computed for --stall-timeout.",
+             sources.health.is_stalled() ? 1 : 0);
+  text.Counter("attend_log_lines_left_out_total",
+               "Log lines that were dropped because standard error was not read in time, or could "
+               "not be written.",
+               static_cast<double>(LogLinesLeftOut()));
+  if (const std::optional<double> expiry = sources.certificate_expiry()) {
+    text.Gauge("attend_certificate_expiry_timestamp_seconds",
+               "Time at which the certificate for new connections expires, in seconds since the "
+               "epoch.",
+               *expiry);
+  }
+  WriteCredentialFiles(sources.credential_files(), text);
   text.Family("attend_build_info", "gauge",
               "1, with the versions of the server, its compiler and its libraries.");
   text.Sample({{"version", sources.version},
@@ -350,6 +358,8 @@ std::string WriteMetrics(const MetricsSources& sources) {
   WritePrefixes(sources.sessions.prefixes().statistics(), text);
   WriteModels(sources, text);
   WriteServer(sources, text);
+  WriteConnections(sources, text);
+  WriteKernels(text);
   WriteTraces(sources.exporter == nullptr ? TraceStatistics() : sources.exporter->statistics(),
               text);
   WriteCpu(sources.executor, text);

@@ -38,6 +38,8 @@ struct MetricsSources {
   std::function<int64_t()> refused_connections;
   /// Returns the number of connections that had to wait because of their host's pace.
   std::function<int64_t()> delayed_connections;
+  /// Returns the number of calls of methods that do not exist.
+  std::function<int64_t()> unknown_calls;
   /// Returns the time at which the certificate for new connections expires, in seconds since the
   /// epoch; null without a certificate.
   std::function<std::optional<double>()> certificate_expiry;

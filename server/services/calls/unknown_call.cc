@@ -1,10 +1,19 @@
 #include "server/services/calls/unknown_call.h"
 
+#include <atomic>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "proto/codec/status.h"
 
 namespace attention {
+namespace {
+
+std::atomic<int64_t> unknown_calls = 0;
+
+}  // namespace
+
+int64_t UnknownCall::count() { return unknown_calls; }
 
 void UnknownCall::Post(const Method& method) {
   const auto call = std::make_shared<UnknownCall>(method);
@@ -17,6 +26,7 @@ void UnknownCall::OnRequest(bool ok) {
   if (!ok) {
     return;
   }
+  ++unknown_calls;
   PostWithRetries([this] { Post(method_); });
   method_.access.CountCall(context_);
   const grpc::Status status = ToGrpcStatus(absl::UnimplementedError(

@@ -4,6 +4,7 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "server/scheduling/gate.h"
@@ -24,6 +25,8 @@ class UnknownCall : public std::enable_shared_from_this<UnknownCall> {
 
   /// Waits for one call; each call that arrives posts its successor.
   static void Post(const Method& method);
+  /// Returns the number of calls in this process.
+  static int64_t count();
   explicit UnknownCall(const Method& method) : method_(method), visit_(method.live_calls) {}
 
   void OnFailure(const absl::Status&) noexcept { context_.TryCancel(); }

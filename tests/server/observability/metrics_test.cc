@@ -1,6 +1,7 @@
 // /metrics of a real server, beside the requests it counts.
 #include <fcntl.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <sys/resource.h>
 
@@ -15,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/kernels/onednn/isa.h"
+#include "server/services/calls/unknown_call.h"
 #include "server/sockets/connection_acceptor.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/observability/http_client.h"
@@ -257,6 +259,25 @@ TEST(TurnedAwayTest, ConnectionsThatFindNoPlaceAmongThoseThatWaitAreCountedApart
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("connections of 127.0.0.1 are refused: 256 of it wait, of 256 in all"));
   EXPECT_EQ(count("attend_connections_refused_total"), 0);
+}
+
+TEST_F(MetricsTest, CountsCallsOfUnknownMethods) {
+  const int64_t before = UnknownCall::count();
+  grpc::GenericStub stub(server_.NewChannel());
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  const auto call =
+      stub.PrepareUnaryCall(&context, "/a.Service/Method", grpc::ByteBuffer(), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(Lines("attend_unknown_calls_total "),
+              ElementsAre(absl::StrCat("attend_unknown_calls_total ", before + 1)));
 }
 
 TEST_F(MetricsTest, EveryFamilyHasAHelpTextAndOneType) {
