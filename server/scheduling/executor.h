@@ -12,7 +12,6 @@
 
 #include "core/runtime/mutex.h"
 #include "core/runtime/thread_pool.h"
-#include "server/scheduling/batch_policy.h"
 #include "server/scheduling/batch_runner.h"
 #include "server/scheduling/batcher.h"
 #include "server/scheduling/bucket_counts.h"
@@ -22,6 +21,7 @@
 #include "server/scheduling/side_pool.h"
 #include "server/scheduling/speed_estimate.h"
 #include "server/scheduling/stall_watch.h"
+#include "server/scheduling/thread_priority.h"
 
 namespace attention {
 
@@ -125,7 +125,7 @@ class Executor {
   SidePool side_;
   Batcher batcher_;
   /// The scheduling policy that the compute threads inherit; destroyed after they have started.
-  std::optional<BatchPolicy> policy_{std::in_place};
+  std::optional<LowPriorityThreads> policy_{std::in_place};
   ThreadPool pool_;
   std::array<BatchRunner, kLevels> runners_;
   mutable Mutex mutex_;

@@ -1,4 +1,4 @@
-// The bounded queue between the RPC threads and the dispatcher.
+// The bounded queue between the completion threads and the dispatcher.
 #pragma once
 
 #include <chrono>

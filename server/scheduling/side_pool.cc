@@ -5,7 +5,7 @@
 
 #include "core/runtime/contain.h"
 #include "server/log/log.h"
-#include "server/scheduling/batch_policy.h"
+#include "server/scheduling/thread_priority.h"
 
 namespace attention {
 namespace {
@@ -26,7 +26,7 @@ thread_local const Running* running = nullptr;
 }  // namespace
 
 SidePool::SidePool(int num_threads) {
-  const BatchPolicy policy;
+  const LowPriorityThreads policy;
   for (int i = 0; i < num_threads; ++i) {
     threads_.emplace_back([this] { Work(); });
   }

@@ -27,7 +27,7 @@ struct SideTask {
 /// callers were admitted before. Thread-safe.
 class SidePool {
  public:
-  /// Starts the threads, which yield to threads that handle RPCs (BatchPolicy).
+  /// Starts the threads, which yield to completion threads (LowPriorityThreads).
   explicit SidePool(int num_threads);
   /// Runs all remaining tasks, then ends.
   ~SidePool();

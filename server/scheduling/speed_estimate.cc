@@ -82,7 +82,7 @@ SpeedEstimate::Sums& SpeedEstimate::Kinds::Touch(const Kind& kind) {
 
 WorkEstimate SpeedEstimate::Estimate(const BatchKey& key, double flops) const {
   MutexLock lock(mutex_);
-  const Sums* const sums = (key.model == nullptr ? bare_ : models_).Find(KindOf(key));
+  const Sums* const sums = (key.model == nullptr ? without_model_ : models_).Find(KindOf(key));
   if (sums == nullptr || sums->weight == 0) {
     return {.added_ns = static_cast<int64_t>(flops * guessed_slope_)};
   }
@@ -98,7 +98,7 @@ void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_n
     return;  // the line describes only the time of operations
   }
   MutexLock lock(mutex_);
-  Sums& s = (key.model == nullptr ? bare_ : models_).Touch(KindOf(key));
+  Sums& s = (key.model == nullptr ? without_model_ : models_).Touch(KindOf(key));
   if (s.batches++ < kFirstBatches) {
     return;
   }

@@ -72,7 +72,7 @@ class SpeedEstimate {
   const double guessed_slope_;
   mutable Mutex mutex_;
   Kinds models_ ABSL_GUARDED_BY(mutex_);
-  Kinds bare_ ABSL_GUARDED_BY(mutex_);
+  Kinds without_model_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

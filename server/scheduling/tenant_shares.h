@@ -10,9 +10,9 @@ namespace attention {
 /// One limit, and how much each account (RequestClass::account) holds of it. The rule is the same
 /// for everything that a caller can hold, which is time and bytes in the queue, replies, sessions
 /// and cache bytes: an account may hold eight times what it leaves free (dynamic thresholds:
-/// Choudhury & Hahne 1998), so alone 8/9; of a limit of up to eight places all. Whatever it holds,
-/// it may have its first piece, which may be as large as the limit: what is that large must be
-/// possible when nothing else is there. Not thread-safe.
+/// Choudhury & Hahne 1998), so alone 8/9. An account that holds nothing may take one piece of any
+/// size up to the limit: what is that large must be possible when nothing else is there. Of a limit
+/// of at most eight an account may hold all. Not thread-safe.
 class TenantShares {
  public:
   explicit TenantShares(int64_t limit) : limit_(limit) {}

@@ -1,4 +1,4 @@
-#include "server/scheduling/batch_policy.h"
+#include "server/scheduling/thread_priority.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,13 +13,13 @@ void SetPolicy(int policy) {
 
 }  // namespace
 
-BatchPolicy::BatchPolicy() : old_policy_(sched_getscheduler(0)) {
+LowPriorityThreads::LowPriorityThreads() : old_policy_(sched_getscheduler(0)) {
   if (old_policy_ == SCHED_OTHER) {
     SetPolicy(SCHED_BATCH);
   }
 }
 
-BatchPolicy::~BatchPolicy() {
+LowPriorityThreads::~LowPriorityThreads() {
   if (old_policy_ == SCHED_OTHER) {
     SetPolicy(SCHED_OTHER);
   }

@@ -1,4 +1,4 @@
-// A scheduling policy that lets threads which handle RPCs run before threads which compute.
+// A priority of threads that lets completion threads run before threads which compute.
 #pragma once
 
 namespace attention {
@@ -7,12 +7,12 @@ namespace attention {
 /// SCHED_BATCH (sched(7)): they never preempt a running thread, and a thread that wakes up preempts
 /// them at once. Requests that have arrived are therefore read before the next computation begins,
 /// and batches become larger. The class has no effect where the system does not allow the policy.
-class BatchPolicy {
+class LowPriorityThreads {
  public:
-  BatchPolicy();
-  ~BatchPolicy();
-  BatchPolicy(const BatchPolicy&) = delete;
-  BatchPolicy& operator=(const BatchPolicy&) = delete;
+  LowPriorityThreads();
+  ~LowPriorityThreads();
+  LowPriorityThreads(const LowPriorityThreads&) = delete;
+  LowPriorityThreads& operator=(const LowPriorityThreads&) = delete;
 
  private:
   int old_policy_;

@@ -173,7 +173,7 @@ void ConnectionAcceptor::End(const std::string& peer) {
         Log(LogLevel::kWarning,
             absl::StrCat(
                 "a connection was ended, since it made more than ", ConnectionPace::kFloodTimes,
-                " times the calls without work of --calls-without-work in a second: ", peer));
+                " times as many calls without work in a second as a host may make: ", peer));
       }
     }
   }

@@ -61,7 +61,7 @@ inline v1::AttendRequest DemoRequest(const Tensor& hidden_states,
   return request;
 }
 
-/// A request for attention without weights.
+/// A request for attention without a model.
 inline v1::AttendRequest QkvRequest(const Tensor& query, const Tensor& key, const Tensor& value) {
   v1::AttendRequest request;
   v1::QueryKeyValue& input = *request.mutable_query_key_value();

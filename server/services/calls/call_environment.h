@@ -30,7 +30,7 @@ struct ServerParts {
   HealthRegistry& health;
   /// The open calls that need no token, of all listeners.
   OpenStreams& open_streams;
-  /// Watches requests while they are received.
+  /// Watches requests while they are received, and small answers while they are sent.
   ReceiveWatch& receiving;
   /// Ends idle streams.
   IdleWatch& idle;

@@ -102,7 +102,7 @@ void ReceiveWatch::Tick() {
   }
 }
 
-int64_t ReceiveWatch::num_receiving() const {
+int64_t ReceiveWatch::num_watched() const {
   MutexLock lock(mutex_);
   return static_cast<int64_t>(entries_.size());
 }

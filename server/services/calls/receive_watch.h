@@ -53,8 +53,8 @@ class ReceiveWatch {
   /// Handles the end of one tick.
   void Tick();
 
-  /// Returns the number of messages that are arriving.
-  int64_t num_receiving() const;
+  /// Returns the number of messages that are arriving and of small answers that are being sent.
+  int64_t num_watched() const;
   /// Returns the number of held units.
   int64_t used_units() const { return units_.used(); }
 

@@ -64,7 +64,7 @@ TEST_F(ReceiveWatchTest, AMessageThatIsWholeWithinATickCostsNothing) {
   watch_.Tick();
   EXPECT_EQ(watch_.used_units(), 0);
   EXPECT_TRUE(call->End());
-  EXPECT_EQ(watch_.num_receiving(), 0);
+  EXPECT_EQ(watch_.num_watched(), 0);
 }
 
 TEST_F(ReceiveWatchTest, AMessageMayTakeTicksByItsPermittedSize) {

@@ -1,4 +1,4 @@
-// Attention without weights over the wire, typed contents, and the protocol's codes.
+// Attention without a model over the wire, typed contents, and the protocol's codes.
 #include "tests/server/open_inference/infer_fixture.h"
 #include "tests/support/fill.h"
 

@@ -83,7 +83,7 @@ TEST_F(BatcherTest, ComputesALargerJobAlone) {
   EXPECT_FALSE(second.is_long);
 }
 
-// Only the key tells it: the jobs compute attention without weights.
+// Only the key tells it: the jobs compute attention without a model.
 const Model* const kModel = reinterpret_cast<const Model*>(0x1000);
 
 TEST_F(BatcherTest, FewRowsOfAModelShareItsWeightsWhateverTheirOperations) {

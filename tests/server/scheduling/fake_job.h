@@ -1,4 +1,4 @@
-// A job that needs no server: attention without weights over seeded tensors.
+// A job that needs no server: attention without a model over seeded tensors.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace attention {
 
 struct FakeJobSpec {
   std::vector<int64_t> lengths = {4};
-  /// Of the key only: the job computes attention without weights.
+  /// Of the key only: the job computes attention without a model.
   const Model* model = nullptr;
   int64_t num_heads = 2;
   uint64_t seed = 1;
