@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
         words.emplace_back("--help");
       }
     }
+    attention::RefuseEmptyValues(words);
     app.parse(std::vector(words.rbegin(), words.rend()));  // which takes them last first
   } catch (const CLI::ParseError& error) {
     // Help and version end parsing too, with code 0.

@@ -121,7 +121,7 @@ struct AttendResult {
   std::vector<v1::TokenizedText> tokens;
   /// The weights of the chosen layers, sequence by sequence.
   std::vector<LayerWeights> layer_weights;
-  /// The server's account of times, batch and cached tokens; empty if the protocol has none.
+  /// The server's measurements: times, batch and cached tokens; empty if the protocol has none.
   v1::Summary summary;
   /// The time, of the client's clock, from encoding the request to the decoded answer.
   absl::Duration client_total;

@@ -22,7 +22,7 @@ struct CallRecord {
   int64_t request_bytes = 0;
   int64_t answered_bytes = 0;
 
-  // The server's account; zeros if the answer has none.
+  // The server's measurements; zeros if the answer has none.
   int64_t receive_ns = 0;
   int64_t queue_ns = 0;
   int64_t compute_ns = 0;

@@ -43,7 +43,7 @@ class MultiHeadAttention {
   double Flops(int64_t rows, double attended_pairs, int64_t memory_rows = 0) const;
 
   /// Runs the layer. It makes the promise of ScaledDotProductAttention about bits. With f32 caches
-  /// and an f32 layer, the bits are those of the whole sequence in one call, however it was
+  /// and f32 or 8-bit weights, the bits are those of the whole sequence in one call, however it was
   /// divided. Errors: CANCELLED when on_rows or yield returned false; INVALID_ARGUMENT names the
   /// wrong field of the call, of its options, rows or caches; RESOURCE_EXHAUSTED when a cache finds
   /// no memory. After an error caches may be longer than before, or hold more memory: the caller

@@ -47,6 +47,17 @@ std::string UnknownWord(const CLI::App& command, const std::string& word) {
 
 }  // namespace
 
+void RefuseEmptyValues(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") {
+      return;
+    }
+    if (absl::StartsWith(word, "--") && word.find('=') == word.size() - 1) {
+      throw CLI::ArgumentMismatch(absl::StrCat(word, ": expected a value after \"=\", found none"));
+    }
+  }
+}
+
 std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   const CLI::App* command = app;
   std::string name = app->get_name();

@@ -62,6 +62,10 @@ class HelpFormatter : public CLI::Formatter {
   mutable bool shows_expert_ = false;
 };
 
+/// Throws CLI::ArgumentMismatch for a word "--flag=", after which CLI11 takes the next word as the
+/// value. Words after "--" may be anything.
+void RefuseEmptyValues(const std::vector<std::string>& words);
+
 /// Returns the text of a usage error, for CLI::App::failure_message: the subcommand, what is wrong,
 /// what may have been meant, and where to read more.
 std::string UsageError(const CLI::App* app, const CLI::Error& error);

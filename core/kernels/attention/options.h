@@ -129,8 +129,8 @@ struct VisibilityNumber {
   const char* name;
   int64_t AttentionOptions::* value;
 };
-/// All whole-number visibility rules; comparison, checks, wire and flags iterate over this table.
-/// A number is at least its default, which turns the rule off.
+/// All whole-number visibility rules. The checks, the defaults and the wire iterate over this
+/// table. A number is at least its default, which turns the rule off.
 inline constexpr VisibilityNumber kVisibilityNumbers[] = {
     {"window", &AttentionOptions::window},
     {"window_right", &AttentionOptions::window_right},

@@ -1,5 +1,4 @@
-// The families of checkpoints. To add one: a file in this folder that defines its function, and its
-// name in the list below; or, when only its name is new, a line in families.cc.
+// The families of checkpoints. core/models/README.md says how to add one.
 #pragma once
 
 #include <string>
