@@ -92,6 +92,10 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
   FILENAME ~ /^core\// && tolower($0) ~ /grpc|protobuf|\.pb\.h/ { say("core may not name grpc or protobuf") }
   FILENAME ~ /CMakeLists\.txt$/ { next }
 
+  FILENAME ~ /^core\// && FILENAME !~ /^core\/(kernels\/onednn\/isa|runtime\/baseline)\.cc$/ && /__builtin_cpu_|cpuid/ {
+    say("only core/kernels/onednn/isa.cc may ask which processor it is")
+  }
+
   match($0, /^[ \t]*#[ \t]*include[ \t]*["<][^">]*/) {
     path = substr($0, RSTART, RLENGTH)
     quoted = path ~ /"/

@@ -203,7 +203,8 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
   const int64_t key = keys.first_key + part.begin;
   const bool scales_values = rounds && setup_.int8() && part.begin < part.end;
   setup_.kernels.softmax(
-      {.scores = scores,
+      {.processor = setup_.processor,
+       .scores = scores,
        .stride = kScoreStride,
        .rows = part.rows,
        .cols = part.end - part.begin,

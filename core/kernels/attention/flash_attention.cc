@@ -6,6 +6,7 @@
 #include "core/kernels/attention/attention_tile.h"
 #include "core/kernels/attention/tile_state.h"
 #include "core/kernels/attention/tile_tasks.h"
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/round_up.h"
 
@@ -25,12 +26,7 @@ constexpr int64_t kHeadsPerThread = 6;
 /// soon as the L2 cache cannot hold them. A Zen 5 reads rows from the L3 cache as fast without
 /// (tests/bench/RESULTS.md); other processors are taken for one.
 int64_t PrefetchedBytes() {
-#ifdef __x86_64__
-  if (__builtin_cpu_is("amdfam19h")) {
-    return 512 << 10;
-  }
-#endif
-  return 2 << 20;
+  return CurrentAbilities().processor.is_zen3_or_4 ? 512 << 10 : 2 << 20;
 }
 
 /// The most heads of which a stage makes tasks at a time.

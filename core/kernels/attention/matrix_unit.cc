@@ -39,7 +39,8 @@ bool HasItsBits(int64_t depth) {
             .accumulate = true,
             .dtype = Dtype::kBf16})
       .Run(a.data(), b.data(), multiplied.data());
-  CurrentTileKernels().few_row_product({.operands = FewRowProduct::kBf16Matrix,
+  CurrentTileKernels().few_row_product({.processor = CurrentAbilities().processor,
+                                        .operands = FewRowProduct::kBf16Matrix,
                                         .a = a.data(),
                                         .a_stride = depth * 2,
                                         .rows = kProbeRows,

@@ -118,7 +118,8 @@ void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int6
   }
   for (int64_t depth = 0; depth < plan_.depth(); depth += chain) {
     const int64_t taken = std::min(chain, plan_.depth() - depth);
-    setup_.kernels.few_row_product({.operands = types.operands,
+    setup_.kernels.few_row_product({.processor = setup_.processor,
+                                    .operands = types.operands,
                                     .a = query + depth * types.element_bytes,
                                     .a_stride = plan_.depth() * types.element_bytes,
                                     .rows = part.rows,
@@ -200,7 +201,8 @@ struct TileProducts::Chain {
 };
 
 void TileProducts::AddChain(const Chain& chain, void* sums, bool accumulate) const {
-  setup_.kernels.few_row_product({.operands = chain.types.operands,
+  setup_.kernels.few_row_product({.processor = setup_.processor,
+                                  .operands = chain.types.operands,
                                   .a = chain.probabilities,
                                   .a_stride = kScoreStride * chain.types.element_bytes,
                                   .rows = chain.rows,

@@ -112,6 +112,7 @@ TileSetup::TileSetup(const QueryTile& query_tile)
       plan(*tile.plan),
       sequence(*tile.sequence),
       kernels(CurrentTileKernels()),
+      processor(CurrentAbilities().processor),
       rows(tile.rows()),
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
       has_few_rows(HasFewRows(tile)),

@@ -49,6 +49,7 @@ struct TileSetup {
   const AttentionPlan& plan;
   const FlashSequence& sequence;
   const TileKernels& kernels;
+  const Processor& processor;
   int64_t rows;           // of the tile
   int64_t element_bytes;  // of the compute type
   bool has_few_rows;      // few-row products, instead of matrix products

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
@@ -15,7 +16,8 @@ class FewRowGemm final : public Gemm {
     const TileKernels& kernels = CurrentTileKernels();
     const int64_t element_bytes = shape_.int8 ? 1 : 4;
     for (int64_t row = 0; row < shape_.m; row += kFewRows) {
-      kernels.few_row_product({.operands = Operands(),
+      kernels.few_row_product({.processor = processor_,
+                               .operands = Operands(),
                                .a = static_cast<const char*>(a) + row * shape_.lda * element_bytes,
                                .a_stride = shape_.lda * element_bytes,
                                .rows = std::min(kFewRows, shape_.m - row),
@@ -46,6 +48,7 @@ class FewRowGemm final : public Gemm {
   }
 
   const GemmShape shape_;
+  const Processor& processor_ = CurrentAbilities().processor;
 };
 
 }  // namespace

@@ -20,7 +20,8 @@ namespace {
 /// for which so few rows wait. 8-bit integers and bf16 gained nothing, and with AVX-512 Intel's
 /// processors lost 2 to 19 %.
 bool IsFasterByFewRows(const GemmShape& shape) {
-  if (CurrentAbilities().vector_bits == 512 && __builtin_cpu_is("intel")) {
+  const Abilities& abilities = CurrentAbilities();
+  if (abilities.vector_bits == 512 && abilities.processor.is_intel) {
     return false;
   }
   return shape.m <= kFewRows && !shape.int8 && shape.dtype == Dtype::kF32;

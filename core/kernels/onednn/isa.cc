@@ -35,19 +35,25 @@ Isa IsaOf(int level) {
   return Includes(level, dnnl::cpu_isa::avx2) ? Isa::kAvx2 : Isa::kSse41;
 }
 
+Processor DetectProcessor() {
+  return {.is_intel = __builtin_cpu_is("intel") != 0,
+          .is_zen3_or_4 = __builtin_cpu_is("amdfam19h") != 0,
+          .has_avx512 = __builtin_cpu_supports("avx512f") != 0};
+}
+
 /// Returns whether bf16 is multiplied faster as f32 than by vector instructions for bf16. Intel's
 /// processors with a matrix unit have slow ones: 86 GFLOP/s, and f32 170 (tests/bench/RESULTS.md).
 /// Virtual machines may hide the matrix unit. Cooper Lake, the only earlier Intel with AVX512_BF16,
 /// has never been measured.
-bool HasSlowBf16Vectors() {
+bool HasSlowBf16Vectors(const Processor& processor) {
   const char* wanted = std::getenv("ONEDNN_MAX_CPU_ISA");
   const bool is_wanted = wanted != nullptr && std::string_view(wanted) == "AVX512_CORE_BF16";
-  return !is_wanted && __builtin_cpu_is("intel") && !__builtin_cpu_is("cooperlake");
+  return !is_wanted && processor.is_intel && !__builtin_cpu_is("cooperlake");
 }
 
 Abilities Detect() {
   const int level = static_cast<int>(dnnl::get_effective_cpu_isa());
-  Abilities abilities{.isa = IsaOf(level)};
+  Abilities abilities{.isa = IsaOf(level), .processor = DetectProcessor()};
   if (abilities.isa >= Isa::kAvx512) {
     abilities.vector_bits = 512;
   } else if (abilities.isa >= Isa::kAvx2) {
@@ -59,8 +65,9 @@ Abilities Detect() {
     abilities.bf16 = abilities.int8 = Products::kMatrixUnit;
     return abilities;
   }
-  abilities.bf16 = abilities.isa == Isa::kAvx512Bf16 && !HasSlowBf16Vectors() ? Products::kVectors
-                                                                              : Products::kEmulated;
+  const bool has_bf16 =
+      abilities.isa == Isa::kAvx512Bf16 && !HasSlowBf16Vectors(abilities.processor);
+  abilities.bf16 = has_bf16 ? Products::kVectors : Products::kEmulated;
   abilities.int8 = Products::kVectors;
   return abilities;
 }

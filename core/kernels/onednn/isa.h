@@ -1,4 +1,4 @@
-// The instruction set that this process uses. It is decided here and nowhere else.
+// The processor, and the instruction set that this process uses: asked here and nowhere else.
 #pragma once
 
 #include <string_view>
@@ -21,6 +21,16 @@ enum class Products {
 /// Returns "emulated", "vectors" or "matrix unit".
 std::string_view Name(Products products);
 
+/// The kind of the processor. Of several ways to compute the same bits, the kernels take the one
+/// that is fastest on it; every processor can run them all. ONEDNN_MAX_CPU_ISA does not change it:
+/// with fewer instructions, the code is still tuned for the processor that there is.
+struct Processor {
+  bool is_intel = false;
+  /// AMD's family 19h. With AVX-512 it is a Zen 4, without it a Zen 3.
+  bool is_zen3_or_4 = false;
+  bool has_avx512 = false;
+};
+
 /// The instruction set in use, and what it offers.
 struct Abilities {
   Isa isa = Isa::kSse41;
@@ -33,6 +43,7 @@ struct Abilities {
   /// How products of bf16 and of 8-bit integers are computed.
   Products bf16 = Products::kEmulated;
   Products int8 = Products::kEmulated;
+  Processor processor = {};
 };
 
 /// Returns the abilities that our code and oneDNN use: those of the CPU, limited by the environment

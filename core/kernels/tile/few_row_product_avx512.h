@@ -79,10 +79,10 @@ struct Int8Chain {
   static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
 };
 
-/// Returns whether the processor is a Zen 4. It reads b fastest in long contiguous parts, one row,
-/// f32 and bf16 without instructions that prefetch. A Zen 5 takes 1.4 times as long without them
-/// (tests/bench/RESULTS.md).
-inline bool IsZen4() { return __builtin_cpu_is("amdfam19h"); }
+/// Returns whether the product is for a Zen 4: this code needs AVX-512, which a Zen 3 lacks. A Zen
+/// 4 reads b fastest in long contiguous parts, one row, f32 and bf16 without instructions that
+/// prefetch. A Zen 5 takes 1.4 times as long without them (tests/bench/RESULTS.md).
+inline bool IsForZen4(const FewRowProduct& p) { return p.processor.is_zen3_or_4; }
 
 /// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
 struct StepRange {
@@ -215,7 +215,7 @@ __attribute__((noinline)) void MultiplyInHalfRegisters(const FewRowProduct& p) {
 /// 256 bits with eight rows, and 1.2 to 1.3 times as long with four (Zen 4). Intel's processors
 /// multiply twice as many numbers at a time with them.
 inline void MultiplyWidened(const FewRowProduct& p) {
-  if (p.rows == 1 || (p.rows < kFewRows && !IsIntel())) {
+  if (p.rows == 1 || (p.rows < kFewRows && !p.processor.is_intel)) {
     return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
   }
   MultiplyAllRows<WidenedBf16Chain, Prefetch::kNext>(p, 8192);
@@ -226,15 +226,15 @@ inline void MultiplyWidened(const FewRowProduct& p) {
 template <typename Chain, typename HalfChain>
 __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
   if (p.rows == 1) {
-    return IsZen4() ? pairs::MultiplyRow<HalfChain, Prefetch::kNone>(p)
-                    : pairs::MultiplyRow<HalfChain, Prefetch::kNext>(p);
+    return IsForZen4(p) ? pairs::MultiplyRow<HalfChain, Prefetch::kNone>(p)
+                        : pairs::MultiplyRow<HalfChain, Prefetch::kNext>(p);
   }
   if constexpr (std::is_same_v<Chain, F32Chain>) {
-    if (IsIntel()) {  // it prefers their order of prefetches (tests/bench/RESULTS.md)
+    if (p.processor.is_intel) {  // it prefers their order of prefetches (tests/bench/RESULTS.md)
       return MultiplyInHalfRegisters<HalfChain>(p);
     }
   }
-  if (!IsZen4()) {
+  if (!IsForZen4(p)) {
     return MultiplyAllRows<Chain, Prefetch::kNext>(p, 8192);
   }
   if constexpr (Chain::kIsInt8) {

@@ -28,7 +28,7 @@ constexpr int64_t kFarBytes = 16384;
 /// arithmetic there, and took 1.05 times as long with prefetches (Zen 4). With registers of 256
 /// bits a Zen 4 and a Zen 5 need them; a Zen 3, which has no AVX-512, multiplies f32 slower with
 /// them.
-inline bool PrefetchesFar() { return kLanes > 4 && __builtin_cpu_supports("avx512f"); }
+inline bool PrefetchesFar(const Processor& processor) { return kLanes > 4 && processor.has_avx512; }
 
 /// The maximum number of steps of a product of 8 bits.
 constexpr int64_t kMaxSteps = 256;
@@ -213,7 +213,7 @@ __attribute__((always_inline)) inline void Multiply(FewRowProduct p) {
     p.a = split;
     p.a_stride = p.steps * Chain::kParts * 4;
   }
-  const bool prefetches_far = !kIsOneRow && PrefetchesFar();
+  const bool prefetches_far = !kIsOneRow && PrefetchesFar(p.processor);
   int64_t max_steps = RangeBytes<Chain, kIsOneRow>(p, prefetches_far) / p.b_stride;
   if (max_steps > kMaxRangeSteps) {
     max_steps = kMaxRangeSteps;

@@ -260,8 +260,8 @@ inline float ProbabilitiesOfRow(const SoftmaxTile& tile, int64_t r, RowPart ahea
 #ifdef __AVX512BF16__
   if (tile.bf16_probabilities != nullptr) {
     const ToBf16 target{tile.bf16_probabilities + r * tile.stride};
-    return IsIntel() ? SoftmaxTileRow<Exp2Degree3OnIntel>(tile, r, ahead, target)
-                     : SoftmaxTileRow<Exp2Degree3>(tile, r, ahead, target);
+    return tile.processor.is_intel ? SoftmaxTileRow<Exp2Degree3OnIntel>(tile, r, ahead, target)
+                                   : SoftmaxTileRow<Exp2Degree3>(tile, r, ahead, target);
   }
 #endif
   float* row = tile.scores + r * tile.stride;

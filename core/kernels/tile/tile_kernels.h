@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/activation.h"
 #include "core/kernels/tile/key_block.h"
 #include "core/kernels/tile/prefetch.h"
@@ -17,6 +18,7 @@ namespace attention {
 /// the running maximum of their row. When the maximum rises, the sum and the accumulator of the row
 /// are rescaled to it.
 struct SoftmaxTile {
+  const Processor& processor;
   /// The scores, [rows, cols], row stride `stride`. They become the probabilities, unless
   /// bf16_probabilities receives these.
   float* scores = nullptr;
@@ -224,6 +226,7 @@ struct FewRowProduct {
     kInt8,        // a is u8, b is s8, c is int32; c is f32 with all others
   };
 
+  const Processor& processor;
   Operands operands = kF32;
   const void* a = nullptr;
   int64_t a_stride = 0;

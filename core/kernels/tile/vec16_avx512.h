@@ -33,9 +33,6 @@ inline Integers LoadHalves(const uint16_t* source) {
   return __builtin_bit_cast(Integers, _mm512_cvtepu16_epi32(halves));
 }
 
-/// Returns whether the processor is one of Intel's.
-inline bool IsIntel() { return __builtin_cpu_is("intel"); }
-
 inline __mmask16 FirstLanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 
 /// Loads the first `count` < 16 elements and reads no further; the remaining lanes are `other`.

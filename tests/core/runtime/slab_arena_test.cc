@@ -52,9 +52,11 @@ TEST(SlabArenaTest, SlabsInUseAreFilledFirst) {
 TEST(SlabArenaTest, OneUnusedSlabIsKept) {
   SlabArena arena(kSlotBytes);
   std::vector<SlabArena::Slot> slots = TakeMany(arena, 9);
+  EXPECT_EQ(arena.mapped_bytes(), 3 * SlabArena::kSlabBytes);
   for (const SlabArena::Slot& slot : slots) {
     arena.GiveBack(slot);
   }
+  EXPECT_EQ(arena.mapped_bytes(), SlabArena::kSlabBytes) << "the other two are given back";
   // Whatever is taken now comes from the slab that is left, and then from a new one.
   slots = TakeMany(arena, 4);
   EXPECT_EQ(SlabsOf({slots.begin(), slots.begin() + 3}).size(), 1);

@@ -117,6 +117,45 @@ TEST_P(ConversionTest, CopyingIsExactAndPadsWithZeros) {
   }
 }
 
+// Copying and packing take f32 and f16 to bf16 only after they were prepared.
+TEST_P(ConversionTest, PreparingRoundsToNearestEven) {
+  for (const Dtype from : kAllDtypes) {
+    for (const Dtype to : kAllDtypes) {
+      for (int64_t cols = 0; cols <= kThreeVectors; ++cols) {
+        const std::vector<std::byte> numbers = Converted(ManyNumbers(2 * cols), from);
+        const GuardedArray<std::byte> source(numbers);
+        GuardedArray<std::byte> target(2 * cols * static_cast<int64_t>(SizeOf(to)));
+        kernels().prepare_rows({.source = {source.data(), from, cols, 2, cols}}, to, target.data());
+        ASSERT_EQ(target.ToVector(), Converted(Floats(numbers, from), to))
+            << Name(from) << " to " << Name(to) << ", " << cols << " columns";
+      }
+    }
+  }
+}
+
+// NaN, too: the bits are only copied.
+TEST_P(ConversionTest, CopyingBf16ToBf16KeepsItsBits) {
+  for (int64_t cols = 0; cols <= kThreeVectors; ++cols) {
+    const int64_t width = (cols + 15) / 16 * 16;
+    std::vector<Bf16> numbers(2 * cols);
+    for (int64_t i = 0; i < 2 * cols; ++i) {
+      numbers[i].bits = static_cast<uint16_t>(i * 7919 + 0x7f70);
+    }
+    const GuardedArray<Bf16> source(numbers);
+    for (const bool negate : {false, true}) {
+      GuardedArray<Bf16> target(std::vector<Bf16>(2 * width, Bf16{7}));
+      kernels().copy_rows({source.data(), Dtype::kBf16, cols, 2, cols}, Dtype::kBf16, width, negate,
+                          target.data());
+      for (int64_t i = 0; i < 2 * width; ++i) {
+        const int64_t col = i % width;
+        const int expected =
+            col < cols ? numbers[i / width * cols + col].bits ^ (negate ? 0x8000 : 0) : 0;
+        ASSERT_EQ(target[i].bits, expected) << i << ", " << cols << " columns";
+      }
+    }
+  }
+}
+
 /// Some rows of a [rows, cols] tensor.
 struct PackedExtents {
   int64_t rows, cols;
@@ -181,9 +220,6 @@ TEST_P(ConversionTest, ValuesArePackedAsRows) {
 }
 
 TEST_P(ConversionTest, Bf16PairsOfKeysAndValues) {
-  if (!GetParam().has_bf16) {
-    return;
-  }
   for (const PackedExtents& x : AllExtents()) {
     const int64_t width = (x.cols + 15) / 16 * 16;
     const std::vector<float> numbers = FiniteNumbers(x.rows * x.cols);
@@ -211,6 +247,11 @@ TEST_P(ConversionTest, PackingFindsWhatIsNotFinite) {
         ASSERT_FALSE(kernels().pack_rows({source.data(), dtype, cols, 3, cols}, Dtype::kF32,
                                          kThreeVectors, target.data()))
             << Name(dtype) << ", " << cols << " columns";
+        if (dtype == Dtype::kBf16) {
+          ASSERT_FALSE(kernels().pack_rows({source.data(), dtype, cols, 3, cols}, dtype,
+                                           kThreeVectors, target.data()))
+              << "as bf16, " << cols << " columns";
+        }
       }
     }
   }
@@ -266,7 +307,8 @@ TEST_P(ConversionTest, QuantisingProbabilitiesIsWithinHalfAStep) {
     float row_sum = 0;
     float largest = 0;
     float row_scale = 0;
-    kernels().softmax({.scores = scores.data(),
+    kernels().softmax({.processor = kProcessors[0],
+                       .scores = scores.data(),
                        .stride = cols,
                        .rows = 1,
                        .cols = cols,

@@ -1,5 +1,6 @@
-// Few-row products on every instruction set that has them: the bits of plain chains of
-// multiply-adds in the order of k, exact integers, guard pages behind.
+// Few-row products on every instruction set that has them, and for every processor that they are
+// tuned for: the bits of plain chains of multiply-adds in the order of k, exact integers, guard
+// pages behind.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -25,27 +26,36 @@ float Number(int64_t i) { return static_cast<float>((i * 7919 + 13) % 1021 - 510
 
 class FewRowProductTest : public InstructionSetTest {
  protected:
-  /// c[rows, cols], which begins as ones, after one product; rows of a and c lie apart.
+  /// c[rows, cols], which begins as ones, after one product; rows of a and c lie apart. The bits
+  /// are those of every processor.
   template <typename C, typename A, typename B>
   std::vector<C> Multiply(FewRowProduct::Operands operands, const Extents& x,
                           const std::vector<A>& a, const std::vector<B>& b, bool accumulate) const {
     const GuardedArray<A> guarded_a(a);
     const GuardedArray<B> guarded_b(b);
-    GuardedArray<C> c(std::vector<C>(x.rows * x.cols, C{1}));
     const int64_t together = 4 / static_cast<int64_t>(sizeof(B));
-    kernels().few_row_product({.operands = operands,
-                               .a = guarded_a.data(),
-                               .a_stride = x.depth * static_cast<int64_t>(sizeof(A)),
-                               .rows = x.rows,
-                               .b = guarded_b.data(),
-                               .b_stride = x.cols * 4,
-                               .steps = x.depth / together,
-                               .cols = x.cols,
-                               .tile_steps = MatrixTileSteps(x.depth),
-                               .c = c.data(),
-                               .c_stride = x.cols * static_cast<int64_t>(sizeof(C)),
-                               .accumulate = accumulate});
-    return c.ToVector();
+    std::vector<C> result;
+    for (const Processor& processor : kProcessors) {
+      GuardedArray<C> c(std::vector<C>(x.rows * x.cols, C{1}));
+      kernels().few_row_product({.processor = processor,
+                                 .operands = operands,
+                                 .a = guarded_a.data(),
+                                 .a_stride = x.depth * static_cast<int64_t>(sizeof(A)),
+                                 .rows = x.rows,
+                                 .b = guarded_b.data(),
+                                 .b_stride = x.cols * 4,
+                                 .steps = x.depth / together,
+                                 .cols = x.cols,
+                                 .tile_steps = MatrixTileSteps(x.depth),
+                                 .c = c.data(),
+                                 .c_stride = x.cols * static_cast<int64_t>(sizeof(C)),
+                                 .accumulate = accumulate});
+      result = result.empty() ? c.ToVector() : result;
+      EXPECT_EQ(std::memcmp(c.data(), result.data(), result.size() * sizeof(C)), 0)
+          << x.rows << " x " << x.depth << " x " << x.cols << ", processor "
+          << &processor - kProcessors;
+    }
+    return result;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tables.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "gtest/gtest.h"
@@ -14,6 +15,15 @@ namespace attention {
 
 /// Tests take every number of floats up to it: three of the widest vectors.
 inline constexpr int64_t kThreeVectors = 48;
+
+/// The processors that code is tuned for. This one can run the code for all.
+inline constexpr Processor kProcessors[] = {
+    {},                                           // as AMD's before Zen 3
+    {.has_avx512 = true},                         // a Zen 5
+    {.is_intel = true},                           // Intel's for desktops
+    {.is_intel = true, .has_avx512 = true},       // Intel's for servers
+    {.is_zen3_or_4 = true},                       // a Zen 3
+    {.is_zen3_or_4 = true, .has_avx512 = true}};  // a Zen 4
 
 struct InstructionSet {
   std::string name;

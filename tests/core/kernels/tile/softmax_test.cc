@@ -1,6 +1,7 @@
 // Softmax of a tile on every instruction set, against long double, and the weights of the
 // similarities that are not softmax: every number of visible columns up to three vectors. No row
-// depends on the other rows of its tile, whose maxima are found meanwhile. Guard pages behind.
+// depends on the other rows of its tile, whose maxima are found meanwhile, nor on the processor
+// that the code is tuned for. Guard pages behind.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -33,7 +34,8 @@ float ScoreOf(int64_t row, int64_t col) {
 }
 int64_t VisibleOf(int64_t row) { return row == 6 ? 0 : std::min(kCols, 5 + row * 37 % 160); }
 
-Result SoftmaxOf(const TileKernels& kernels, int64_t first, int64_t rows, bool is_bf16) {
+Result SoftmaxOf(const TileKernels& kernels, int64_t first, int64_t rows, bool is_bf16,
+                 const Processor& processor = kProcessors[0]) {
   GuardedArray<float> scores(rows * kCols);
   GuardedArray<uint16_t> bf16(is_bf16 ? rows * kCols : 0);
   std::vector<int64_t> visible(rows);
@@ -45,7 +47,8 @@ Result SoftmaxOf(const TileKernels& kernels, int64_t first, int64_t rows, bool i
   }
   Result result{.row_max = std::vector<float>(rows, kLowest), .row_sum = std::vector<float>(rows)};
   std::vector<float> accumulator(rows * 16);
-  kernels.softmax({.scores = scores.data(),
+  kernels.softmax({.processor = processor,
+                   .scores = scores.data(),
                    .stride = kCols,
                    .rows = rows,
                    .cols = kCols,
@@ -90,6 +93,21 @@ TEST_P(SoftmaxTest, ARowHasTheSameBitsAloneAndInATile) {
   }
 }
 
+TEST_P(SoftmaxTest, EveryProcessorHasTheSameBits) {
+  for (const bool is_bf16 : {false, true}) {
+    if (is_bf16 && !GetParam().has_bf16) {
+      continue;
+    }
+    const Result expected = SoftmaxOf(kernels(), 0, kRows, is_bf16);
+    for (const Processor& processor : kProcessors) {
+      const Result actual = SoftmaxOf(kernels(), 0, kRows, is_bf16, processor);
+      EXPECT_EQ(actual.probabilities, expected.probabilities) << &processor - kProcessors;
+      EXPECT_EQ(actual.bf16, expected.bf16) << &processor - kProcessors;
+      EXPECT_EQ(actual.row_sum, expected.row_sum) << &processor - kProcessors;
+    }
+  }
+}
+
 TEST_P(SoftmaxTest, TheMaximumIsThatOfTheVisibleScores) {
   const Result tile = SoftmaxOf(kernels(), 0, kRows, false);
   for (int64_t r = 0; r < kRows; ++r) {
@@ -112,7 +130,8 @@ struct TwoSteps {
     for (int64_t i = 0; i < kThreeVectors; ++i) {
       second[i] = ScoreAt(i) + 1;
     }
-    SoftmaxTile tile{.scores = first.data(),
+    SoftmaxTile tile{.processor = kProcessors[0],
+                     .scores = first.data(),
                      .stride = std::ssize(first.ToVector()),
                      .rows = 1,
                      .cols = std::ssize(first.ToVector()),

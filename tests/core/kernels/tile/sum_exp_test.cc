@@ -1,3 +1,5 @@
+// A sum of exponentials against double precision: of every length from none to three vectors with
+// a guard page behind, of a vocabulary, and of numbers that are not finite.
 #include "core/kernels/tile/sum_exp.h"
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/core/kernels/tile/guarded_array.h"
 
 namespace attention {
 namespace {
@@ -17,6 +20,19 @@ TEST(SumExpTest, EachTermIsThatOfDoublePrecision) {
   for (float x = -86; x <= 0; x += 1.0f / 128) {
     const double exact = std::exp(static_cast<double>(x));
     EXPECT_NEAR(SumExp({{x}}, 0), exact, 2e-7 * exact) << x;
+  }
+}
+
+TEST(SumExpTest, EveryLengthUpToThreeVectors) {
+  for (int64_t count = 0; count <= 48; ++count) {
+    GuardedArray<float> values(count);
+    double exact = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      values[i] = 2 - static_cast<float>(i * 37 % 23);
+      exact += std::exp(static_cast<double>(values[i]) - 2);
+    }
+    EXPECT_NEAR(SumExp({values.data(), static_cast<size_t>(count)}, 2), exact, 2e-7 * exact)
+        << count;
   }
 }
 

@@ -181,7 +181,8 @@ TEST_P(VectorMathTest, SoftmaxOfARowWithNanIsNan) {
       float row_max = -Limits::infinity();
       float row_sum = 0;
       float accumulator[16] = {};
-      kernels().softmax({.scores = scores.data(),
+      kernels().softmax({.processor = kProcessors[0],
+                         .scores = scores.data(),
                          .stride = cols,
                          .rows = 1,
                          .cols = cols,
