@@ -5,7 +5,6 @@ from typing import Dict
 
 # The texts that differ there.
 CLIENT = {
-    "import time\n": "import asyncio\n",
     "import grpc\n": "import grpc\nimport grpc.aio\n",
     "attend._threads": "attend._tasks",
     "channel(grpc, ": "channel(grpc.aio, ",
@@ -23,7 +22,7 @@ CLIENT = {
     "Thread-safe; calls of many threads share its connections.": "It belongs to the event loop that runs when it is made.",
     "Only one thread may use it.": "Iterate with `async for`.",
     "use it in a `with`": "use it in an `async with`",
-    "time.sleep(": "await asyncio.sleep(",
+    " pause(": " await pause(",
     "self._channel.close()": "await self._channel.close()",
     "        self.close()": "        await self.close()",
     "return self._run(": "return await self._run(",

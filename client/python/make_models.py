@@ -34,9 +34,10 @@ are explained; a value of an enum is its name. Made of attention.proto by make_m
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Type, TypedDict
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Type, TypedDict, Union
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import ArrayLike
 '''
 
@@ -86,4 +87,6 @@ def _answer_type(field: Field, package: str) -> str:
 
 def _keyword_type(field: Field, package: str) -> str:
     kind = _kind_of(field, package)
-    return f"Sequence[{kind}]" if field.label == Field.LABEL_REPEATED else kind
+    if field.label == Field.LABEL_REPEATED:
+        return f"Union[Sequence[{kind}], np.ndarray[Any, Any]]" if kind in ("int", "float") else f"Sequence[{kind}]"
+    return kind

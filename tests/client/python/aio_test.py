@@ -54,6 +54,17 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
         with self.assertRaises(attend.FailedPrecondition):
             await session.step(x)
 
+    async def test_a_cancelled_step_counts_until_truncate_takes_it_back(self):
+        x = seeded(5, 512)
+        async with self.client.session(model="demo") as session:
+            whole = (await session.step(x[:2])).output
+            step = asyncio.ensure_future(session.step(x[2:]))
+            await asyncio.sleep(0)  # until it waits for the answer
+            step.cancel()
+            self.assertEqual((await session.step(x[:1])).length, 6)
+            await session.truncate(0)
+            np.testing.assert_array_equal((await session.step(x[:2])).output, whole)
+
     async def test_what_servers_say_and_errors(self):
         self.assertIn("demo", [model.name for model in await self.client.list_models()])
         self.assertTrue(await self.client.check_health())

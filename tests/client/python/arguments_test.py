@@ -20,6 +20,7 @@ class ArgumentTest(ServedTest):
             (ValueError, "model: expected a name", dict(hidden_states=x)),
             (ValueError, "key: expected rows beside query", dict(query=x)),
             (ValueError, "lengths: expected none beside a list", dict(hidden_states=[x], lengths=[2], model="demo")),
+            (ValueError, "lengths: expected none beside a list .*, found 4", dict(hidden_states=[x], lengths=4, model="demo")),
             (ValueError, "differ in n only", dict(hidden_states=[x, x[:, :3]], model="demo")),
             (ValueError, "dtype: expected one of 'fp32', 'fp16', 'bf16', found 'int8'", dict(hidden_states=x, model="demo", dtype="int8")),
             (ValueError, "similarity: expected one of 'dot_product'", dict(hidden_states=x, model="demo", similarity="cosine")),
@@ -118,6 +119,17 @@ class ArgumentTest(ServedTest):
         packed = self.client.attend(query=q, key=q, value=q, lengths=[2, 3], kv_lengths=[2, 3]).output
         listed = self.client.attend(query=[q[:2], q[2:]], key=[q[:2], q[2:]], value=[q[:2], q[2:]]).output
         np.testing.assert_array_equal(packed, listed)
+
+    def test_requests_that_grpc_would_cut_are_not_sent(self):
+        rows = np.zeros((3 << 17, 2, 512), np.float32)  # memory that nobody touches
+        request = dict(query=rows, key=rows, value=rows)
+        for send in (self.client.attend, self.client.attend_stream):
+            with self.assertRaisesRegex(ValueError, "request: expected less than 4294967296 bytes, found 48318[0-9]{5}"):
+                send(**request)
+        with self.client.session(heads={"num_heads": 2, "head_dim": 512}) as session:
+            with self.assertRaisesRegex(ValueError, "request: expected less than 4294967296 bytes"):
+                session.step(**request)
+            self.assertEqual(session.step(query=rows[:1], key=rows[:1], value=rows[:1]).length, 1)
 
     def test_masks_of_numbers_are_refused(self):
         q, seen = seeded(6, 2, 16), np.tri(6, dtype=bool)

@@ -1,13 +1,18 @@
 """What goes wrong: refusals, deadlines, servers that go away, answers that do not hold together."""
 
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 import attend
 import grpc
+import numpy as np
 from attend._proto import message_class
+from attend.connection import Connection
 from support import CERTIFICATES, TIMEOUT, FakeServer, ServedTest, Server, eventually, offered_flags, seeded
 
 
@@ -70,6 +75,18 @@ class ConnectionTest(unittest.TestCase):
                     server.stop()
                     with self.assertRaises(attend.AttendError):
                         session.step(token_ids=[1])
+
+    def test_the_next_call_reaches_a_server_that_has_restarted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            address = f"unix:{folder}/attend.sock"
+            server = Server(listen=address)
+            with attend.Client(address, timeout=TIMEOUT) as client:
+                client.wait_until_ready()
+                server.stop()
+                with self.assertRaises(attend.AttendError):
+                    client.list_models(timeout=0.05)
+                self.addCleanup(Server(listen=address).stop)
+                self.assertEqual([model.name for model in client.list_models()], ["demo"])
 
     def test_a_server_that_never_is_there_is_not_ready(self):
         with attend.Client("unix:/nonexistent/attend.sock") as client:
@@ -179,11 +196,33 @@ class ConnectionTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, f"tls: expected certificate and key together, found {one} alone"):
                 attend.Tls(ca=CERTIFICATES / "ca.pem", **{one: CERTIFICATES / f"client.{'pem' if one != 'key' else 'key'}"})
 
-    def test_empty_certificates_are_refused(self):
-        for name in ("ca", "key", "certificate"):
-            tls = attend.Tls(**{"key": b"x", "certificate": b"x", name: b""})
-            with self.assertRaisesRegex(ValueError, f"tls: expected PEM as {name}, found nothing"):
-                attend.Client(tls=tls)
+    def test_certificates_that_are_no_pem_are_refused(self):
+        own = dict(certificate=CERTIFICATES / "client.pem", key=CERTIFICATES / "client.key")
+        for name, kind in (("ca", "certificate"), ("key", "private key"), ("certificate", "certificate")):
+            for source in (b"", b"junk", "-----BEGIN JUNK-----"):
+                tls = attend.Tls(**{**own, name: source})
+                with self.assertRaisesRegex(ValueError, f"^tls: expected a PEM {kind} as {name}, found none$"):
+                    attend.Client(tls=tls)
+
+    def test_pem_may_be_a_text(self):
+        server = Server(f"--tls-certificate={CERTIFICATES}/server.pem", f"--tls-key={CERTIFICATES}/server.key")
+        self.addCleanup(server.stop)
+        files = dict(ca="ca.pem", certificate="client.pem", key="client.key")
+        tls = attend.Tls(**{name: (CERTIFICATES / file).read_text() for name, file in files.items()})
+        with attend.Client(server.address, tls=tls) as client:
+            self.assertTrue(client.check_health())
+
+    def test_no_repr_shows_a_secret(self):
+        tls = attend.Tls(certificate="own.pem", key=b"secret")
+        connection = Connection("127.0.0.1:1", 1, tls, "secret", {"authorization": "secret"}, True)
+        self.assertIn("own.pem", repr(connection))
+        self.assertNotIn("secret", repr(connection))
+
+    def test_headers_that_grpc_would_take_for_its_own_are_refused(self):
+        with attend.Client("127.0.0.1:1") as client:
+            for key in ("grpc-timeout", "Grpc-Retry-Pushback-Ms", ":path"):
+                with self.assertRaisesRegex(ValueError, "metadata: expected keys .* that do not begin with grpc-, found"):
+                    client.list_models(metadata={key: "1"})
 
     def test_a_closed_client_says_so(self):
         server = Server()
@@ -266,6 +305,12 @@ class RetryTest(unittest.TestCase):
             self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1)).list_models()
         self.assertEqual(len(self.fake.calls), 1)
 
+    def test_the_pause_is_kept_though_the_client_is_connected(self):
+        client = self.client_of(self.failing(grpc.StatusCode.UNAVAILABLE, 2, "300"))
+        begin = time.monotonic()
+        client.list_models()
+        self.assertGreaterEqual(time.monotonic() - begin, 0.6)
+
     def test_not_when_that_is_past_the_deadline(self):
         client = self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, "60000"), timeout=10)
         with self.assertRaises(attend.ResourceExhausted) as caught:
@@ -308,6 +353,18 @@ class RetryTest(unittest.TestCase):
                 client.list_models()
         self.assertEqual(seen, [("Bearer first", "low"), ("Bearer second", "low")])
 
+    def test_an_empty_token_is_none(self):
+        seen = []
+
+        def answer(_, metadata, __):
+            seen.append(metadata.get("authorization"))
+            return [b""]
+
+        for token in ("", " ", lambda: "\n", lambda: None):
+            self.client_of(answer, token=token).list_models()
+        self.assertEqual(seen, [None] * 4)
+        attend.Client("example.invalid:8001", token="").close()
+
 
 class MalformedAnswerTest(unittest.TestCase):
     def answers(self, *messages):
@@ -329,11 +386,73 @@ class MalformedAnswerTest(unittest.TestCase):
                 self.answers(data).attend(token_ids=[1], model="demo")
 
     def test_tensors_that_lie_about_their_size(self):
-        for shape in ([2, 2], [-1, -4], [2**62, 4]):
-            tensor = {"dtype": 1, "shape": shape, "data": b"1234"}
+        wrapping = ([2**32, 2**32], [0, 2**62, 8], [0, 2**61])
+        for shape in ([2, 2], [-1, -4], [2**62, 4], [1] * 40, [], *wrapping):
+            tensor = {"dtype": 1, "shape": shape, "data": b"" if shape in wrapping else b"1234"}
             answer = message_class("AttendResponse")(output=tensor).SerializeToString()
             with self.subTest(shape), self.assertRaisesRegex(attend.Internal, "malformed answer: tensor"):
                 self.answers(answer).attend(token_ids=[1], model="demo")
+
+    def test_outputs_of_other_rows(self):
+        for shape in ([1], [2, 2]):
+            tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * shape[0] * shape[-1])}
+            answer = message_class("AttendResponse")(output=tensor).SerializeToString()
+            with self.subTest(shape), self.assertRaisesRegex(attend.Internal, r"leading extents of the output: expected \(3,\)"):
+                self.answers(answer).attend(token_ids=[1, 2, 3], model="demo")
+
+    def test_blocks_of_other_forms_end_streams_and_sessions(self):
+        def part(kind, shape, **place):
+            tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * int(np.prod(shape, dtype=object)))}
+            field = {"rows": "output", "log_sum_exp": "log_sum_exp"}.get(kind, "weights")
+            return {kind: {field: tensor, **place}}
+
+        rows, weights = part("rows", [3, 4]), part("weights", [3, 3])
+        for words, parts in (
+            ("number of extents of a block: expected 2 or 3, found 1", [part("rows", [3])]),
+            ("number of extents of a block: expected 1, found 2", [rows, part("log_sum_exp", [3, 1])]),
+            ("number of extents of a block: expected 2, found 3", [rows, part("weights", [3, 3, 1])]),
+            ("tensor .*: expected 1 to 4 extents", [part("rows", [])]),
+            (r"width of a block: expected \(4,\), found \(5,\)", [part("rows", [1, 4]), part("rows", [2, 5], first_row=1)]),
+            (r"width of weights: expected \(3,\), found \(2,\)", [rows, part("weights", [1, 3]), part("weights", [2, 2], first_row=1)]),
+            (r"width of weights: expected \(3,\), found \(2,\)", [rows, weights, part("weights", [3, 2], head=1)]),
+        ):
+            stream = [message_class("AttendStreamResponse")(**one).SerializeToString() for one in parts]
+            stream.append(message_class("AttendStreamResponse")(summary={}).SerializeToString())
+            with self.subTest(words), self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
+                self.answers(*stream).attend_stream(token_ids=[1, 2, 3], model="demo").result()
+            decoded = [{"id": 1, "result": {}}, *({"id": 2, "part": one} for one in parts), {"id": 2, "result": {"length": 3}}]
+            steps = [message_class("DecodeResponse")(**one).SerializeToString() for one in decoded]
+            with self.subTest(words, session=True):
+                session = self.decoding(*steps).session(model="demo")
+                with self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
+                    session.step(token_ids=[1, 2, 3])
+                self.assertIsInstance(session.broken, attend.Internal)
+
+    def test_rows_too_wide_for_the_memory(self):
+        output = message_class("Tensor")(dtype=1, shape=[0, 2**32 - 1])
+        block = message_class("AttendStreamResponse")(rows={"output": output}).SerializeToString()
+        with self.assertRaisesRegex(attend.Internal, "malformed answer: width of a block: expected one that fits into memory"):
+            self.answers(block).attend_stream(token_ids=np.zeros(1 << 18, int), model="demo").result()
+
+    def decoding(self, opened, *step):
+        """A client of a server that has answers to the opening of a session and to its first step."""
+
+        def answer(_, __, context):
+            yield opened
+            next(context.requests)
+            yield from step
+            while context.is_active():
+                time.sleep(0.01)
+
+        fake = FakeServer(answer)
+        self.addCleanup(fake.stop)
+        client = attend.Client(fake.address)
+        self.addCleanup(client.close)
+        return client
+
+    def test_health_that_is_no_message(self):
+        with self.assertRaisesRegex(attend.Internal, "malformed answer"):
+            self.answers(b"\xff\xff\xff").check_health()
 
     def test_blocks_out_of_order(self):
         for block in (dict(first_row=1), dict(sequence=1), dict(sequence=-1), dict(shape=[2, 4])):
@@ -365,6 +484,59 @@ class MalformedAnswerTest(unittest.TestCase):
                 session.step(token_ids=[1])
             with self.assertRaises(attend.DeadlineExceeded):
                 session.step(token_ids=[1])
+
+
+class ForkTest(ServedTest):
+    """In processes of their own, since gRPC's handlers of fork() may hang where a server runs beside."""
+
+    CHILD = """
+import gc, os, sys
+import attend
+import numpy as np
+
+def show(act):
+    try:
+        print(act())
+    except attend.AttendError as error:
+        print(type(error).__name__, error.message)
+    sys.stdout.flush()
+
+client = attend.Client(sys.argv[1], timeout=20)
+rows = np.ones((30000, 4, 64), np.float32)  # more than fits on its way
+stream = client.attend_stream(query=rows, key=rows[:4], value=rows[:4])
+next(stream)
+session = client.session(heads={"num_heads": 1, "head_dim": 1})
+sharded = attend.ShardedSession([(client, None)], {"num_heads": 1, "head_dim": 1})
+one = np.ones((1, 1, 1), np.float32)
+sharded.append(one, one)
+child = os.fork()
+if child == 0:
+    show(client.list_models)
+    show(lambda: client.attend_stream(token_ids=[1], model="demo"))
+    show(lambda: client.session(model="demo"))
+    show(lambda: next(stream))
+    show(lambda: session.step(query=one, key=one, value=one))
+    show(lambda: sharded.append(one, one))
+    for each in (stream.cancel, session.cancel, session.close, sharded.close, client.close):
+        each()
+    del client, stream, session, sharded, each
+    gc.collect()
+    sys.exit()  # as of a child that does not know better
+os.waitpid(child, 0)
+show(lambda: session.step(query=one, key=one, value=one).length)
+show(lambda: sharded.append(one, one))
+show(lambda: stream.result().output.shape)
+show(lambda: len(client.list_models()) > 0)
+"""
+
+    def test_a_child_neither_uses_nor_ends_what_its_parent_made(self):
+        environment = {**os.environ, "GRPC_ENABLE_FORK_SUPPORT": "false", "PYTHONPATH": str(pathlib.Path(attend.__file__).parents[1])}
+        result = subprocess.run(
+            [sys.executable, "-c", self.CHILD, self.server.address], capture_output=True, text=True, timeout=TIMEOUT, env=environment
+        )
+        words = "FailedPrecondition the {} was made in another process: make one after the fork"
+        child = [words.format(what) for what in ("client", "client", "client", "stream", "session", "session")]
+        self.assertEqual(result.stdout.splitlines(), [*child, "1", "None", "(30000, 4, 64)", "True"], result.stderr)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 import concurrent.futures
 import gc
 import unittest
+import weakref
 
 import attend
 import numpy as np
-from support import ServedTest, eventually, seeded
+from support import ServedTest, error_of, eventually, seeded
 
 
 class SessionTest(ServedTest):
@@ -157,6 +158,21 @@ class SessionTest(ServedTest):
             np.testing.assert_array_equal(resumed.step(x[3:]).output, whole[3:])
         with self.assertRaises(attend.FailedPrecondition):
             resumed.step(x)
+
+    def test_the_error_that_ended_a_session_does_not_grow(self):
+        session = self.client.session(model="demo")
+        session.cancel()
+        x = seeded(1, 512)
+        rows = weakref.ref(x)
+        for _ in range(2):
+            self.assertEqual(error_of(lambda: session.step(x)), "Cancelled: CANCELLED: the session was cancelled")
+        self.assertIsNone(session.broken.__traceback__)
+        del x
+        gc.collect()
+        self.assertIsNone(rows(), "the error keeps no request")
+        huge = np.zeros((1 << 21, 512), np.float32)  # 4 GiB that nobody touches: not sent either
+        with self.assertRaises(attend.Cancelled):
+            session.step(huge)
 
     def test_what_cannot_be_opened_says_why(self):
         with self.assertRaisesRegex(attend.NotFound, 'found "nobody"'):

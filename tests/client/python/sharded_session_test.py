@@ -1,12 +1,17 @@
 """A sequence over several servers, against one session that holds all of it."""
 
+import asyncio
+import gc
 import signal
+import tempfile
 import threading
 import unittest
+import weakref
 
 import attend
 import numpy as np
-from support import TIMEOUT, Server, eventually, relative_error, seeded
+from attend._sharding import merge
+from support import TIMEOUT, Server, error_of, eventually, relative_error, seeded
 
 PAGE = 2048
 TOKENS = 3 * PAGE + 100
@@ -148,6 +153,62 @@ class ShardedSessionTest(unittest.TestCase):
                 with self.assertRaisesRegex(attend.ResourceExhausted, "full or lost; 127.0.0.1:1: "):
                     self.step(session)
 
+    def test_a_server_that_was_passed_over_takes_pages_once_it_is_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            address = f"unix:{folder}/attend.sock"
+            with attend.Client(address, timeout=TIMEOUT) as late:
+                session = attend.ShardedSession([(self.clients[0], PAGE), (late, None)], HEADS)
+                self.addCleanup(session.close)
+                self.fill(session, PAGE)
+                with self.assertRaisesRegex(attend.ResourceExhausted, f"full or lost; {address}: "):
+                    self.step(session)
+                self.assertEqual(list(session.failures()), [address])
+                server = Server("--threads=1", listen=address)
+                self.addCleanup(server.stop)
+                late.wait_until_ready()
+                self.step(session)
+                self.assertEqual(session.held()[1], attend.ShardRange(PAGE, 5, address))
+                self.assertEqual(session.failures(), {})
+
+    def test_a_server_that_was_lost_takes_pages_again(self):
+        session = self.fill(self.open(1, None), PAGE + 10)
+        session._servers[1].session.cancel()
+        with self.assertRaisesRegex(attend.Unavailable, "lost: tokens 2048 to 2057"):
+            self.step(session)
+        session.append_range(PAGE, K[PAGE : PAGE + 10], V[PAGE : PAGE + 10], self.clients[0])
+        self.fill(session, 2 * PAGE + 10)
+        self.assertEqual(session.held()[1], attend.ShardRange(2 * PAGE, 10, self.clients[1].name))
+        self.assertEqual(session.failures(), {})
+
+    def test_a_lost_server_may_come_back_as_a_new_client(self):
+        session = self.fill(self.open(1, None), PAGE + 10)
+        session._servers[1].session.cancel()
+        self.assertEqual(list(session.failures()), [self.clients[1].name])
+        with attend.Client(self.clients[1].name, timeout=TIMEOUT) as again:
+            session.append_range(PAGE, K[PAGE : PAGE + 10], V[PAGE : PAGE + 10], again)
+            self.assertEqual((session.missing(), session.failures()), ([], {}))
+            self.step(session)
+            session.close()
+
+    def test_failures_do_not_keep_the_callers_arrays(self):
+        session = self.fill(self.open(1), PAGE)
+        session._servers[0].session.cancel()
+        key = K[:PAGE].copy()
+        kept = weakref.ref(key)
+        with attend.Client("127.0.0.1:1", timeout=TIMEOUT) as nobody:
+            self.assertRegex(error_of(lambda: session.append_range(0, key, V[:PAGE], nobody)), "^Unavailable: ")
+        del key
+        gc.collect()
+        self.assertIsNone(kept())
+
+    def test_servers_end_their_sessions_side_by_side(self):
+        session = self.fill(self.open(1, 1, None))
+        together = threading.Barrier(3)
+        for server in session._servers:
+            server.session.close = lambda close=server.session.close: (together.wait(TIMEOUT), close())
+        session.close()
+        self.assertFalse(together.broken)
+
     def test_interrupted_calls_are_taken_back(self):
         whole = self.fill(self.open(None))
         expected = self.step(whole).output
@@ -227,6 +288,13 @@ class ShardedSessionTest(unittest.TestCase):
             self.step(full)
         for message, wrong in (
             ("query: expected", lambda: full.step(Q[:2], K[:3], V[:3])),
+            ("key: expected floating-point rows, found int64", lambda: full.append(K[:3].astype(np.int64), V[:3])),
+            ("key: expected floating-point rows, found complex64", lambda: full.append(K[:3] * 1j, V[:3])),
+            ("key: expected floating-point rows, found object", lambda: full.append(None, V[:3])),
+            (r"key: expected at least one token, found \[\]", lambda: full.append(np.float32(1), V[:3])),
+            ("value: expected floating-point rows, found bool", lambda: full.append(K[:3], V[:3] > 0)),
+            ("query: expected floating-point rows, found int64", lambda: full.step(Q[:3].astype(np.int64), K[:3], V[:3])),
+            ("client: expected an attend.Client, found NoneType", lambda: full.append_range(0, K[:3], V[:3], None)),
             ("value: expected", lambda: full.append(K[:3], K[:3])),
             ("key: expected at least one token", lambda: full.append(K[:0], V[:0])),
             ("page_tokens: expected", lambda: self.open(1, page_tokens=1000)),
@@ -235,9 +303,43 @@ class ShardedSessionTest(unittest.TestCase):
             ("return_weights: expected", lambda: self.open(1, return_weights=True)),
             ("similarity: expected", lambda: self.open(1, similarity="box", bandwidth=1)),
             ("sinks: expected", lambda: self.open(1, sinks=[1])),
+            ("sinks: expected a list, found 3.0", lambda: self.open(1, sinks=3.0)),
+            ("sinks: expected a number, found '1'", lambda: self.open(1, sinks=["1"] * 4)),
+            ("sinks: expected finite float32 numbers, found .nan", lambda: self.open(1, sinks=[np.nan, 0, 0, 0])),
+            ("sinks: expected finite float32 numbers, found .*1e.300", lambda: self.open(1, sinks=[0, 0, 0, 1e300])),
         ):
-            with self.assertRaisesRegex(ValueError, message):
+            with self.subTest(message), self.assertRaisesRegex((TypeError, ValueError), message):
                 wrong()
+        for similarity in (None, "DOT_PRODUCT"):
+            self.open(1, similarity=similarity)
+
+    def test_a_client_for_asyncio_is_no_shard(self):
+        async def open_with_one():
+            async with attend.AsyncClient(self.clients[0].name) as client:
+                attend.ShardedSession([(client, None)], HEADS)
+
+        with self.assertRaisesRegex(TypeError, "client: expected an attend.Client, found AsyncClient"):
+            asyncio.run(open_with_one())
+
+
+class MergeTest(unittest.TestCase):
+    def merge(self, *sums, sinks=None):
+        """Of parts of one row of one head, whose outputs are their numbers."""
+        parts = [(np.full((1, 1, 1), part, np.float32), np.full((1, 1), sum_, np.float32)) for part, sum_ in sums]
+        with np.errstate(all="raise"):
+            result = merge(parts, sinks)
+        return float(result.output[0, 0, 0]), float(result.log_sum_exp[0, 0])
+
+    def test_rows_without_a_share_are_not_used(self):
+        for nothing in (np.nan, np.inf):
+            self.assertEqual(self.merge((2, 1), (nothing, -2000)), (2, 1))
+            self.assertEqual(self.merge((nothing, -np.inf), (2, 1)), (2, 1))
+        self.assertEqual(self.merge((np.nan, -np.inf)), (0, -np.inf))
+        self.assertTrue(np.isnan(self.merge((np.nan, 0), (2, 1))[0]))
+
+    def test_sinks_of_any_size_join(self):
+        for sink, expected in ((0, 1), (1000, 0), (-1000, 2)):
+            self.assertEqual(self.merge((2, 0), sinks=np.array([float(sink)])), (expected, 0))
 
 
 if __name__ == "__main__":

@@ -87,6 +87,15 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return True
 
 
+def error_of(act: Callable[[], Any]) -> Optional[str]:
+    """What `act` raises, as a text: assertRaises would clear the error's traceback, and the frames in it."""
+    try:
+        act()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
 class Models:
     """A folder with the checkpoint `gpt2` and a tokenizer for it."""
 
@@ -138,6 +147,7 @@ class FakeServer:
         def respond(request: Any, context: Any) -> Any:
             self.calls.append(name)
             if name == "Decode":
+                context.requests = request
                 next(request)  # an answer that comes before what it answers is nobody's
             return iter(self._answer(name, metadata, context))
 

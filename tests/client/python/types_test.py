@@ -19,6 +19,7 @@ result = client.attend(np.ones((2, 512)), model="m", causal=True, rotary={"base"
 width: int = result.output.shape[-1]
 with client.session(model="m", cache_dtype="bf16") as session:
     step = session.step(token_ids=[1], top_logits=3)
+client.attend(model="m", sinks=np.ones(2), metadata={"a-bin": b"1", "b": "2"})
 client.attend(model="m", casual=True)  # error
 client.attend(model=3)  # error
 result.output.nothing  # error

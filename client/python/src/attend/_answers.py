@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import numpy as np
@@ -38,8 +39,12 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
     received = Received("AttendResponse", data)
     message = received.message
     layout = layout_of(request.message, [len(text.ids) for text in message.tokens])
+    output = read(received, message.output, request.home)
+    leading = output.shape[: len(layout.leading)]
+    if leading != layout.leading:
+        raise _wrong("leading extents of the output", layout.leading, leading)
     return results.AttendResult(
-        output=read(received, message.output, request.home),
+        output=output,
         lengths=[span.query_len for span in layout.spans],
         summary=mirror(message.summary),
         weights=[read(received, weights) for weights in message.weights],
@@ -61,20 +66,27 @@ def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]
     kind = message.WhichOneof("part")
     part: Any = getattr(message, kind) if kind else None
     if kind == "rows":
-        return results.RowBlock(part.sequence, part.first_row, read(received, part.output, home))
+        return results.RowBlock(part.sequence, part.first_row, _rows(received, part.output, (2, 3), home))
     if kind == "tokens":
         return results.TokensBlock(part.sequence, part.first_token, mirror(part.tokens))
     if kind not in ("weights", "log_sum_exp", "top_weights", "layer_weights"):
         raise MalformedMessage(f"message of a stream: expected a part of an answer, found {kind}")
     place = (part.sequence, part.head, part.first_row)
     if kind == "weights":
-        return results.WeightsBlock(*place, read(received, part.weights))
+        return results.WeightsBlock(*place, _rows(received, part.weights, (2,)))
     if kind == "log_sum_exp":
-        return results.LogSumExpBlock(*place, read(received, part.log_sum_exp))
+        return results.LogSumExpBlock(*place, _rows(received, part.log_sum_exp, (1,)))
     if kind == "layer_weights":
-        return results.LayerWeightsBlock(*place, read(received, part.weights), part.layer)
+        return results.LayerWeightsBlock(*place, _rows(received, part.weights, (2,)), part.layer)
     top = part.top_weights
-    return results.TopWeightsBlock(*place, read(received, top.weights), read(received, top.keys))
+    return results.TopWeightsBlock(*place, _rows(received, top.weights, (2,)), _rows(received, top.keys, (2,)))
+
+
+def _rows(received: Received, tensor: Any, ranks: Tuple[int, ...], home: Optional["np.dtype[Any]"] = None) -> Array:
+    rows = read(received, tensor, home)
+    if rows.ndim not in ranks:
+        raise _wrong("number of extents of a block", " or ".join(map(str, ranks)), rows.ndim)
+    return rows
 
 
 class Assembler:
@@ -154,8 +166,11 @@ class Assembler:
         if not 0 <= block.sequence < len(layout.spans):
             raise _wrong("sequence of a block", f"0 to {len(layout.spans) - 1}", block.sequence)
         if self._output is None:
-            rows = int(np.prod(layout.leading, dtype=np.int64))
-            self._output = np.zeros((rows,) + block.rows.shape[1:], block.rows.dtype)  # padding is never sent
+            shape = (math.prod(layout.leading),) + block.rows.shape[1:]
+            try:
+                self._output = np.zeros(shape, block.rows.dtype)  # padding is never sent
+            except (MemoryError, ValueError):
+                raise _wrong("width of a block", "one that fits into memory", block.rows.shape[1:]) from None
         span, received = layout.spans[block.sequence], self._received[block.sequence]
         if block.first_row != received or received + len(block.rows) > span.output_rows:
             raise _wrong("rows", f"from {received} of {span.output_rows}", f"{len(block.rows)} from {block.first_row}")
@@ -172,6 +187,9 @@ class Assembler:
             raise _wrong(f"sequence and head of {kind}", f"head 0 to {len(heads)}", f"{block.sequence}, {head}")
         if head == len(heads):
             heads.append([])
+        first = heads[0][0] if heads[0] else rows
+        if rows.shape[1:] != first.shape[1:]:
+            raise _wrong(f"width of {kind}", first.shape[1:], rows.shape[1:])
         before = sum(len(part) for part in heads[head])
         if block.first_row != before:
             raise _wrong(f"first row of {kind}", before, block.first_row)

@@ -12,7 +12,7 @@ from attend._fields import text, write
 from attend._mirror import mirror
 from attend._proto import PACKAGE, message_class, service_method
 from attend._requests import Request
-from attend._wire import Received
+from attend._wire import Received, parsed
 from attend.results import AttendResult
 
 T = TypeVar("T")
@@ -53,9 +53,10 @@ def call(kind: Type[T], name: str, **fields: Any) -> Call[T]:
 def health(service: str) -> Call[bool]:
     # On the wire, health's request and response are a string and an enum in field 1: just what these wrappers are.
     request = wrappers_pb2.StringValue(value=text(service, "service")).SerializeToString()
-    return Call(
-        "/grpc.health.v1.Health/Check",
-        request,
-        lambda data: bool(wrappers_pb2.Int32Value.FromString(data).value == SERVING),
-    )
+
+    @checked
+    def decode(data: bytes) -> bool:
+        return bool(parsed(wrappers_pb2.Int32Value, data).value == SERVING)
+
+    return Call("/grpc.health.v1.Health/Check", request, decode)
 

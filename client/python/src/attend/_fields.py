@@ -106,7 +106,7 @@ def write_field(message: Any, field_name: str, value: Any, name: str) -> None:
         raise TypeError(f"{name}: expected one of {known}, found another name")
     held = getattr(message, field_name)
     if hasattr(held, "extend"):
-        parts = _parts(value, name)
+        parts = items(value, name)
         if not field.message_type:
             held.extend([_scalar(field, part, name) for part in parts])
             return
@@ -119,7 +119,7 @@ def write_field(message: Any, field_name: str, value: Any, name: str) -> None:
         setattr(message, field_name, _scalar(field, value, name))
 
 
-def _parts(value: Any, name: str) -> List[Any]:
+def items(value: Any, name: str) -> List[Any]:
     try:
         if isinstance(value, (str, bytes, abc.Mapping)):
             raise TypeError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -166,7 +167,7 @@ def _write_lengths(wire: Any, name: str, given: Mapping[str, Any], of_list: Opti
     """Writes the lengths: `of_list`, if the rows were a list of sequences, else the keyword `name`."""
     lengths = given.get(name)
     if lengths is not None and of_list is not None:
-        raise ValueError(f"{name}: expected none beside a list of sequences, found {list(lengths)}")
+        raise ValueError(f"{name}: expected none beside a list of sequences, found {reprlib.repr(lengths)}")
     wire.extend(_integers(lengths, name) if of_list is None else of_list)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from attend._fields import integer
+from attend._dlpack import as_array
+from attend._fields import integer, items, number
+from attend._tensors import wire_dtype
 from attend.models import HeadsKeywords
 from attend.results import Array, ShardedResult
 
 
-def merge(parts: Sequence[Tuple[Any, Any]], sinks: Optional[Sequence[float]]) -> ShardedResult:
+@np.errstate(all="ignore")  # what a caller's np.seterr says is not meant for this
+def merge(parts: Sequence[Tuple[Any, Any]], sinks: Optional[Array]) -> ShardedResult:
     """Weights outputs [n, H, Dv] by exp(log_sum_exp [H, n]), in double precision and the order of the parts."""
     sums = [np.asarray(sum_, np.float64) for _, sum_ in parts]
     most = np.maximum.reduce(sums)
@@ -21,10 +25,11 @@ def merge(parts: Sequence[Tuple[Any, Any]], sinks: Optional[Sequence[float]]) ->
     for (rows, _), sum_ in zip(parts, sums):
         share = np.exp(sum_ - most)
         total += share
-        output += share.T[:, :, None] * np.asarray(rows, np.float64)
+        share = share.T[:, :, None]
+        output += np.where(share == 0, 0.0, share * rows)  # rows without a share may hold NaN
     log_sum_exp = np.full_like(total, -np.inf)
     np.log(total, out=log_sum_exp, where=total > 0)
-    denominator = total if sinks is None else total + np.exp(np.asarray(sinks, np.float64)[:, None] - most)
+    denominator = total if sinks is None else total + np.exp(sinks[:, None] - most)
     output /= np.where(denominator > 0, denominator, 1.0).T[:, :, None]
     return ShardedResult(output.astype(np.float32), (log_sum_exp + most).astype(np.float32))
 
@@ -35,15 +40,34 @@ def check_pages(name: str, tokens: int, page_tokens: int) -> None:
         raise ValueError(f"{name}: expected a multiple of {page_tokens} from {page_tokens} on, found {tokens}")
 
 
-def check_options(options: Mapping[str, Any], heads: HeadsKeywords) -> None:
+def check_options(options: Mapping[str, Any]) -> None:
     for name in ("return_weights", "weights_top_k"):
         if options.get(name):
             raise ValueError(f"{name}: expected none of a sequence on several servers, found {options.get(name)}")
-    if options.get("similarity", "dot_product") != "dot_product":
-        raise ValueError(f"similarity: expected dot_product, found {options.get('similarity')}")
-    sinks = options.get("sinks")
-    if sinks is not None and len(sinks) != heads["num_heads"]:
-        raise ValueError(f"sinks: expected one for each of {heads['num_heads']} heads, found {len(sinks)}")
+    similarity = options.get("similarity")
+    if similarity is not None and str(similarity).lower() != "dot_product":
+        raise ValueError(f"similarity: expected dot_product, found {similarity}")
+
+
+def sinks_of(sinks: Any, heads: HeadsKeywords) -> Optional[Array]:
+    """Returns sinks [H], each of which float32 can hold, as the server takes them."""
+    if sinks is None:
+        return None
+    numbers = [number(one, "sinks") for one in items(sinks, "sinks")]
+    if len(numbers) != heads["num_heads"]:
+        raise ValueError(f"sinks: expected one for each of {heads['num_heads']} heads, found {len(numbers)}")
+    with np.errstate(all="ignore"):
+        rounded = np.asarray(numbers, np.float32)
+    if not np.isfinite(rounded).all():
+        raise ValueError(f"sinks: expected finite float32 numbers, found {reprlib.repr(numbers)}")
+    return rounded.astype(np.float64)
+
+
+def rows_of(value: Any, name: str) -> Array:
+    """Returns floating-point rows. TypeError for others."""
+    rows = as_array(value, name)
+    wire_dtype(rows, None, name)
+    return rows
 
 
 def check_shape(name: str, rows: Array, expected: Tuple[int, ...]) -> None:

@@ -1,5 +1,5 @@
-"""Waiting of the client for asyncio: for calls, and the queue and the task of an AsyncSession. _threads.py has the same for the
-sync client."""
+"""Waiting of the client for asyncio: for calls and between them, and the queue and the task of an AsyncSession. _threads.py has
+the same for the sync client."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ async def next_message(call: Any) -> Optional[bytes]:
     """Waits for the next message of a stream; None at its end."""
     data = await finished(call.read())
     return None if data is grpc.aio.EOF else data
+
+
+async def pause(_: Any, seconds: float) -> None:
+    """Waits `seconds`. Its channel needs nobody who waits to make a connection."""
+    await asyncio.sleep(seconds)
 
 
 class Mailbox(Generic[T]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, List, Optional
 
 import numpy as np
@@ -61,15 +62,18 @@ def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
 
 
 def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":
-    """Returns the received elements of a tensor: read-only, perhaps unaligned; BF16 as its bits."""
+    """Returns the received elements of a tensor, [..] of 1 to 4 extents: read-only, perhaps unaligned; BF16 as its bits."""
     dtype = _proto.enum_name("DataType", tensor.dtype)
     if dtype not in _ELEMENTS:
         raise MalformedMessage(f"dtype of a tensor: expected one that is known, found {dtype}")
     payload = received.payload(tensor)
     element = np.dtype(_ELEMENTS[dtype])
     shape = tuple(tensor.shape)
-    expected = element.itemsize * int(np.prod(shape, dtype=np.int64))
-    if min(shape, default=0) < 0 or expected != len(payload):
+    # Extents beside a 0 have a limit, too: numpy's.
+    if not 1 <= len(shape) <= 4 or min(shape) < 0 or math.prod(extent or 1 for extent in shape) >= 1 << 32:
+        raise MalformedMessage(f"tensor {list(shape)}: expected 1 to 4 extents of 0 or more, below 2^32 elements, found others")
+    expected = element.itemsize * math.prod(shape)
+    if expected != len(payload):
         raise MalformedMessage(f"tensor {list(shape)}: expected {expected} bytes, found {len(payload)}")
     return np.frombuffer(payload, element).reshape(shape)
 

@@ -1,9 +1,11 @@
-"""Waiting of the sync client: for calls, and the queue and the thread of a Session. _tasks.py has the same for asyncio."""
+"""Waiting of the sync client: for calls and between them, and the queue and the thread of a Session. _tasks.py has the same for
+asyncio."""
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import Any, Callable, Generic, Optional, TypeVar
 
 T = TypeVar("T")
@@ -19,6 +21,19 @@ def next_message(call: Any) -> Optional[bytes]:
     """Waits for the next message of a stream; None at its end."""
     data: Optional[bytes] = next(call, None)
     return data
+
+
+def pause(channel: Any, seconds: float) -> None:
+    """Waits `seconds`. Meanwhile a channel without a connection makes one: gRPC does so only while somebody looks at it."""
+
+    def look(_: Any) -> None:
+        pass
+
+    channel.subscribe(look)
+    try:
+        time.sleep(seconds)
+    finally:
+        channel.unsubscribe(look)
 
 
 class Mailbox(Generic[T]):

@@ -27,10 +27,7 @@ class Received:
         kind = message_class(name)
         self.payloads: List[memoryview] = []
         parts, _ = _swap_payloads(kind.DESCRIPTOR, memoryview(data), self._refer)
-        try:
-            self.message = kind.FromString(b"".join(parts))
-        except Exception as error:  # protobuf's DecodeError, whose module differs between versions
-            raise MalformedMessage(str(error)) from None
+        self.message = parsed(kind, b"".join(parts))
 
     def payload(self, tensor: Any) -> memoryview:
         """Returns the elements of a tensor of the message."""
@@ -41,15 +38,25 @@ class Received:
         return reference(len(self.payloads) - 1)
 
 
+def parsed(kind: Any, data: bytes) -> Any:
+    """Returns a message of class `kind`. MalformedMessage for what is none."""
+    try:
+        return kind.FromString(data)
+    except Exception as error:  # protobuf's DecodeError, whose module differs between versions
+        raise MalformedMessage(str(error)) from None
+
+
 def reference(index: int) -> bytes:
     """Returns the `Tensor.data` that stands for payload `index`."""
     return index.to_bytes(4, "little")
 
 
 def encode(message: Any, payloads: List[memoryview]) -> bytes:
-    """Returns the bytes of `message`, whose tensors refer to `payloads`."""
+    """Returns the bytes of `message`, whose tensors refer to `payloads`. ValueError if they are too many for gRPC."""
     data = memoryview(message.SerializeToString())
-    parts, _ = _swap_payloads(message.DESCRIPTOR, data, lambda place: payloads[_index(place)])
+    parts, size = _swap_payloads(message.DESCRIPTOR, data, lambda place: payloads[_index(place)])
+    if size >= 1 << 32:  # gRPC would send this many modulo 2^32
+        raise ValueError(f"request: expected less than {1 << 32} bytes, found {size}")
     return b"".join(parts)
 
 

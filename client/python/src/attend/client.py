@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
@@ -11,8 +10,9 @@ from attend import _calls
 from attend._fields import seconds
 from attend._keywords import AttendKeywords, SessionKeywords, spelled_out
 from attend._requests import attend_request, open_request
+from attend._process import Maker
 from attend._stream import StreamReader
-from attend._threads import finished, next_message
+from attend._threads import finished, next_message, pause
 from attend.connection import Attempts, Connection, Tls
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, NotFound, Unavailable, from_rpc
 from attend.models import Logging, Model, ModelState, ServerStatistics, Summary, Verification
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attend._keywords import Rows
 
 T = TypeVar("T")
-Metadata = Optional[Mapping[str, str]]
+Metadata = Optional[Mapping[str, Union[str, bytes]]]
 LIFETIME = 24 * 3600.0
 
 
@@ -34,11 +34,12 @@ class Client:
 
     `server` is host:port, dns:///name:port, unix:/path, or several host:port (a list, or with commas), to which calls go in
     turn. `timeout` is the deadline in seconds of a call that has no other. `tls` is True (gRPC's own root certificates) or a Tls.
-    `token` is sent as a bearer token with every call: a string, or a function that returns one (see token_from_file).
-    `metadata` is sent with every call. With `retries`, a call that changes nothing on the server is made again when it fails
-    with Unavailable, or with ResourceExhausted and a `retry_after`. `options` and `interceptors` are passed to gRPC's channel.
+    `token` is sent as a bearer token with every call: a string, or a function that returns one (see token_from_file); an empty one
+    means none. `metadata` is sent with every call. With `retries`, a call that changes nothing on the server is made again when it
+    fails with Unavailable, or with ResourceExhausted and a `retry_after`. `options` and `interceptors` are passed to gRPC's channel.
 
-    A call that fails raises the AttendError of its status code.
+    A call that fails raises the AttendError of its status code. In a child process that fork() made, every call raises
+    FailedPrecondition: the child needs a client of its own.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Client:
         options: Sequence[Tuple[str, Any]] = (),
         interceptors: Sequence[Any] = (),
     ) -> None:
+        self._maker = Maker(self, "client")
         self._connection = Connection(server, timeout, tls, token, metadata or {}, retries, tuple(options))
         self._channel = self._connection.channel(grpc, interceptors)
         self._methods: Dict[str, Any] = {}
@@ -65,8 +67,9 @@ class Client:
 
     def close(self) -> None:
         """Closes the connections, and cancels the calls under way: they, and later ones, raise Cancelled."""
-        self._is_closed = True
-        self._channel.close()
+        if self._maker.is_here:
+            self._is_closed = True
+            self._channel.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -114,7 +117,7 @@ class Client:
         def start() -> Any:
             return self._start("unary_stream", name, data, attempts.remaining(), metadata)
 
-        return AttendStream(start, StreamReader(message, assemble), attempts, self._connection.name)
+        return AttendStream(start, StreamReader(message, assemble), attempts, self._connection.name, self._channel)
 
     @spelled_out(SessionKeywords)
     def session(
@@ -168,7 +171,7 @@ class Client:
                 error = failure
             if attempts.remaining() <= 0.1:
                 raise DeadlineExceeded(f"not ready within {attempts.timeout:g} s: {error.message}")
-            time.sleep(0.1)
+            pause(self._channel, 0.1)
 
     def list_model_states(self, *, timeout: Optional[float] = None, metadata: Metadata = None) -> List[ModelState]:
         """Returns the state of each model of the server's folder (--models)."""
@@ -214,6 +217,7 @@ class Client:
 
     def _start(self, kind: str, name: str, request: Any, timeout: float, metadata: Metadata) -> Any:
         """Begins a call. Returns it; of kind unary_unary, finished() has its answer. Cancelled if the client is closed."""
+        self._maker.check()
         headers = self._connection.headers(metadata)
         try:
             if not self._is_closed:
@@ -240,17 +244,21 @@ class Client:
                 delay = attempts.delay_after(error)
                 if delay is None:
                     raise error from None
-                time.sleep(delay)
+                pause(self._channel, delay)
 
 
 class AttendStream:
     """A streamed answer: an iterator over its blocks. Only one thread may use it."""
 
-    def __init__(self, start: Callable[[], Any], reader: StreamReader, attempts: Attempts, server: str) -> None:
+    def __init__(
+        self, start: Callable[[], Any], reader: StreamReader, attempts: Attempts, server: str, channel: Any
+    ) -> None:
+        self._maker = Maker(self, "stream")
         self._start = start
         self._reader = reader
         self._attempts = attempts
         self._server = server
+        self._channel = channel
         self._call: Any = start()
         self._has_begun = False
 
@@ -258,6 +266,7 @@ class AttendStream:
         return self
 
     def __next__(self) -> Block:
+        self._maker.check()
         try:
             while (data := self._next_message()) is not None:
                 block = self._reader.read(data)
@@ -285,7 +294,8 @@ class AttendStream:
 
     def cancel(self) -> None:
         """Cancels the call: the server sends no more blocks."""
-        self._call.cancel()
+        if self._maker.is_here:
+            self._call.cancel()
 
     def __enter__(self) -> "AttendStream":
         return self
@@ -307,5 +317,5 @@ class AttendStream:
                 delay = None if self._has_begun else self._attempts.delay_after(error)
                 if delay is None:
                     raise error from None
-                time.sleep(delay)
+                pause(self._channel, delay)
                 self._call = self._start()

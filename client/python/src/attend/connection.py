@@ -25,13 +25,13 @@ Pem = Union[bytes, str, "pathlib.Path"]
 
 @dataclasses.dataclass(frozen=True)
 class Tls:
-    """Certificates, as PEM bytes or the paths of files."""
+    """Certificates: PEM, as bytes or a text, or the paths of files."""
 
     ca: Optional[Pem] = None
     """The certificates of the trusted authorities. Default: gRPC's own roots."""
     certificate: Optional[Pem] = None
     """The chain of the client's own certificate, for servers that demand one (mutual TLS); it needs `key`."""
-    key: Optional[Pem] = None
+    key: Optional[Pem] = dataclasses.field(default=None, repr=False)
     """The private key of `certificate`."""
     server_name: Optional[str] = None
     """The name that the server's certificate must have. Default: the host of its address."""
@@ -42,7 +42,7 @@ class Tls:
             raise ValueError(f"tls: expected certificate and key together, found {found} alone")
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """Returns the credentials of a channel. OSError for a file that cannot be read, ValueError for an empty one."""
+        """Returns the credentials of a channel. OSError for a file that cannot be read, ValueError for what is no PEM."""
         return grpc.ssl_channel_credentials(*(_pem(getattr(self, name), name) for name in ("ca", "key", "certificate")))
 
 
@@ -53,8 +53,8 @@ class Connection:
     server: Union[str, Sequence[str]]
     timeout: float
     tls: Union[None, bool, Tls]
-    token: Union[None, str, Callable[[], str]]
-    metadata: Mapping[str, str]
+    token: Union[None, str, Callable[[], str]] = dataclasses.field(repr=False)
+    metadata: Mapping[str, Union[str, bytes]] = dataclasses.field(repr=False)
     retries: bool
     options: Sequence[Tuple[str, Any]] = ()
     budget: "Budget" = dataclasses.field(default_factory=lambda: Budget())
@@ -69,10 +69,8 @@ class Connection:
             raise ValueError(f"server: expected host:port, dns:///name:port or unix:/path, found {self.server!r}")
         if len(self.addresses) == 1 and not self.addresses[0].startswith(_SCHEMES):
             _host_and_port(self.addresses[0])
-        if self.token is not None:
+        if callable(self.token) or _bearer(self.token):
             self._check_secrecy()
-        if not callable(self.token) and self.token is not None:
-            _bearer(self.token)
         self.metadata = self._checked(self.metadata)
 
     @property
@@ -111,21 +109,23 @@ class Connection:
             channel = module.insecure_channel(target, list(options.items()), **more)
         return grpc.intercept_channel(channel, *interceptors) if module is grpc and interceptors else channel
 
-    def headers(self, metadata: Optional[Mapping[str, str]]) -> List[Tuple[str, str]]:
+    def headers(self, metadata: Optional[Mapping[str, Union[str, bytes]]]) -> List[Tuple[str, Union[str, bytes]]]:
         """Returns the metadata of a call, with the token."""
         headers = {**self.metadata, **self._checked(metadata)}
-        token = self.token() if callable(self.token) else self.token
-        if token is not None:
-            headers["authorization"] = f"Bearer {_bearer(token)}"
+        token = _bearer(self.token() if callable(self.token) else self.token)
+        if token:
+            headers["authorization"] = f"Bearer {token}"
         return list(headers.items())
 
-    def _checked(self, metadata: Optional[Mapping[str, str]]) -> Dict[str, str]:
+    def _checked(self, metadata: Optional[Mapping[str, Union[str, bytes]]]) -> Dict[str, Union[str, bytes]]:
         """Returns metadata with keys in lower case. TypeError and ValueError for what gRPC would refuse or disclose."""
         given = mapping({} if metadata is None else metadata, "metadata")
         lower = {visible(key, "metadata").lower(): value for key, value in given.items()}
         for key, value in lower.items():
-            if not re.fullmatch("[0-9a-z_.-]+", key):
-                raise ValueError(f"metadata: expected keys of letters, digits, -, _ and ., found {key!r}")
+            if not re.fullmatch("(?!grpc-)[0-9a-z_.-]+", key):
+                raise ValueError(
+                    f"metadata: expected keys of letters, digits, -, _ and . that do not begin with grpc-, found {key!r}"
+                )
             if not (key.endswith("-bin") and isinstance(value, bytes)):
                 visible(value, f"metadata.{key}")
         if "authorization" in lower:
@@ -151,9 +151,10 @@ class Budget:
     def __init__(self) -> None:
         self._tokens = 1000
 
-    def count(self, succeeded: bool) -> bool:
-        """Counts an attempt. Returns whether calls may be retried."""
-        self._tokens = min(1000, max(0, self._tokens + (1 if succeeded else -1)))
+    def count(self, may_be_repeated: bool) -> bool:
+        """Counts an attempt: one that failed and may be repeated takes 1, any other gives 1 back. Returns whether calls may be
+        repeated."""
+        self._tokens = min(1000, max(0, self._tokens + (-1 if may_be_repeated else 1)))
         return self._tokens > 500
 
 
@@ -173,12 +174,12 @@ class Attempts:
 
     def succeeded(self) -> None:
         """Counts an attempt that succeeded."""
-        self._budget.count(True)
+        self._budget.count(False)
 
     def delay_after(self, error: AttendError) -> Optional[float]:
         """Returns the seconds until the next attempt, or None if there must be none."""
         delay = self._pause_after(error) if self._may_repeat else None
-        allows = self._budget.count(delay is None)
+        allows = self._budget.count(delay is not None)
         self._failed += 1
         return delay if allows and self._failed < 5 and delay is not None and delay < self.remaining() else None
 
@@ -187,7 +188,7 @@ class Attempts:
             return None
         if "grpc-retry-pushback-ms" in error.trailers or isinstance(error, ResourceExhausted):
             return error.retry_after
-        return min(2.0, 0.1 * 2.0**self._failed) * random.uniform(0.8, 1.2)
+        return 0.1 * 2.0**self._failed * random.uniform(0.8, 1.2)
 
 
 def token_from_file(path: Union[str, pathlib.Path]) -> Callable[[], str]:
@@ -258,11 +259,18 @@ def _host_and_port(address: str) -> Tuple[str, str]:
 
 
 def _bearer(token: Any) -> str:
-    return visible(token.strip() if isinstance(token, str) else token, "token")
+    """Returns the token without blanks around it; empty: none."""
+    return visible(token.strip() if isinstance(token, str) else token, "token") if token is not None else ""
 
 
 def _pem(source: Optional[Pem], name: str) -> Optional[bytes]:
-    data = source if source is None or isinstance(source, bytes) else pathlib.Path(source).read_bytes()
-    if data == b"":  # gRPC would end the process
-        raise ValueError(f"tls: expected PEM as {name}, found nothing")
+    """Its errors do not show PEM, which may be secret."""
+    if source is None:
+        return None
+    if isinstance(source, str) and "-----BEGIN" in source:
+        source = source.encode()
+    data = source if isinstance(source, bytes) else pathlib.Path(source).read_bytes()
+    kind, mark = ("private key", b"PRIVATE KEY-----") if name == "key" else ("certificate", b"-----BEGIN CERTIFICATE-----")
+    if mark not in data:  # gRPC would end the process for nothing
+        raise ValueError(f"tls: expected a PEM {kind} as {name}, found none")
     return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, TypeVar, Union
@@ -10,6 +11,7 @@ import grpc
 
 from attend._actions import Action, Actions
 from attend._keywords import StepKeywords, spelled_out
+from attend._process import Maker
 from attend._requests import Request
 from attend._threads import Lock, Mailbox, Worker
 from attend._wire import MalformedMessage, Received
@@ -32,10 +34,14 @@ class Session:
     Each action waits for its answer. An action that the server refuses leaves the session as it was. When the stream breaks, or an
     answer does not come in time, the session ends, and all later actions raise the same error; a session that was opened with
     `resume_ttl` can then be opened again with its `resume_token`.
+
+    An action that is interrupted (Ctrl-C), or whose task is cancelled, may be done all the same: its tokens are then part of the
+    sequence. The `length` of the next answer tells, and truncate() removes them.
     """
 
     def __init__(self, start: Callable[..., Any], opening: Request, timeout: float, lifetime: float, server: str) -> None:
         self._call: Any = None
+        self._maker = Maker(self, "session")
         self._start = start
         self._actions = Actions(opening)
         self._timeout = timeout
@@ -102,6 +108,8 @@ class Session:
 
     def close(self) -> None:
         """Ends the session, and frees its keys and values."""
+        if not self._maker.is_here:
+            return
         with self._lock:
             is_open = self._broken is None
             self._broken = self._broken or FailedPrecondition("the session was closed")
@@ -113,7 +121,8 @@ class Session:
 
     def cancel(self) -> None:
         """Breaks the stream. A session with `resume_ttl` can be resumed."""
-        self._break(Cancelled("the session was cancelled"))
+        if self._maker.is_here:
+            self._break(Cancelled("the session was cancelled"))
 
     def __enter__(self) -> "Session":
         return self
@@ -126,15 +135,15 @@ class Session:
             self.cancel()
 
     def _act(self, action: Action[T]) -> T:
+        self._maker.check()
         deadline = time.monotonic() + self._timeout
         messages: Mailbox[_Message] = Mailbox()
-        data = action.encode()
         with self._lock:
             if self._broken is not None:
-                raise self._broken
+                raise copy.copy(self._broken)
             self._waiting[action.id] = messages
-            self._requests.put(data)
         try:
+            self._requests.put(action.encode())
             while True:
                 message = messages.get(max(0.0, deadline - time.monotonic()))
                 if isinstance(message, AttendError):
@@ -155,15 +164,17 @@ class Session:
                 self._waiting.pop(action.id, None)
 
     def _break(self, error: AttendError) -> AttendError:
-        """Ends the session with `error`, unless it has ended. Returns the error that ended it."""
+        """Ends the session with `error`, unless it has ended. Returns the error that ended it.
+
+        Each who raises that error has a copy: the traceback of an error keeps the requests of all who raised it."""
         with self._lock:
             self._broken = self._broken or error
             for messages in self._waiting.values():
-                messages.put(self._broken)
+                messages.put(copy.copy(self._broken))
         if self._call is not None:
             self._call.cancel()  # first: a server that sees the requests end closes the session
             self._requests.put(None)
-        return self._broken
+        return copy.copy(self._broken)
 
     def __del__(self) -> None:
         """Breaks the stream of a session that nobody has any more, so that the server frees its keys and values."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import copy
 import dataclasses
 import functools
 import threading
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 import numpy as np
 
-from attend._dlpack import as_array
 from attend._fields import integer
 from attend._keywords import check_names
-from attend._sharding import check_options, check_pages, check_shape, merge
+from attend._process import Maker
+from attend._sharding import check_options, check_pages, check_shape, merge, rows_of, sinks_of
 from attend.client import Client
 from attend.errors import AttendError, FailedPrecondition, InvalidArgument, ResourceExhausted, Unavailable
 from attend.models import HeadsKeywords, OptionKeywords
@@ -69,8 +70,9 @@ class ShardedSession:
 
     After a call that fails, the sequence has as many tokens as before. A server whose session breaks is lost, and its tokens are
     missing: step() and append() raise Unavailable, which names both, until append_range() has brought those tokens to a server.
-    A server that cannot be reached when its first page is due is passed over. failures() names both kinds of servers. A call that
-    is interrupted (Ctrl-C) first waits for the answers to what it sent; interrupted again, it leaves that to the next call.
+    A server that cannot be reached when its first page is due is passed over. failures() names both kinds of servers; they are
+    tried again when no other server has room for a page. A call that is interrupted (Ctrl-C) first waits for the answers to what
+    it sent; interrupted again, it leaves that to the next call.
     """
 
     def __init__(
@@ -85,10 +87,11 @@ class ShardedSession:
     ) -> None:
         check_names(options, OptionKeywords, "ShardedSession")
         check_pages("page_tokens", page_tokens, PAGE_TOKENS)
-        check_options(options, heads)
+        check_options(options)
+        self._maker = Maker(self, "session")
         self._page_tokens = page_tokens
         self._heads = heads
-        self._sinks = options.get("sinks")
+        self._sinks = sinks_of(options.get("sinks"), heads)
         self._sees_later_keys = options.get("causal") is not None and not options["causal"]
         self._opening: Dict[str, Any] = {
             **options, "sinks": None, "return_log_sum_exp": True, "heads": heads, "cache_dtype": cache_dtype, "timeout": timeout
@@ -105,6 +108,7 @@ class ShardedSession:
         self.length = 0
         """The number of tokens, including those that are missing."""
         for client, max_tokens in shards:
+            _check_client(client)
             self._add_server(client, max_tokens)
         if not self._servers:
             raise ValueError("shards: expected at least one, found none")
@@ -116,7 +120,7 @@ class ShardedSession:
 
         `query` is [n, H, D], `key` [n, Hkv, D], `value` [n, Hkv, Dv]. ValueError for other shapes, Unavailable while tokens are
         missing, ResourceExhausted when all shares are full; else the error of a server."""
-        q, k, v = as_array(query, "query"), *self._keys(key, value)
+        q, k, v = rows_of(query, "query"), *self._keys(key, value)
         check_shape("query", q, (len(k), self._heads["num_heads"], self._heads["head_dim"]))
         with self._undone():
             self._make_room(len(k))
@@ -139,11 +143,13 @@ class ShardedSession:
     def append_range(self, first: int, key: "ArrayLike", value: "ArrayLike", client: Client) -> None:
         """Sends missing tokens again, from position `first` on: those of whole missing pages.
 
-        They go to the server of `client`, even if its share is full: a known server, one that was lost and is back, or a new one.
+        They go to the server of `client`, even if its share is full: a known server, one that was lost and is back (also as a new
+        client of its address), or a new one.
         InvalidArgument unless exactly such tokens are given; else the server's error."""
+        _check_client(client)
         k, v = self._keys(key, value)
         numbers = self._missing_pages(integer(first, "first"), len(k))
-        server = next((one for one in self._servers if one.client is client), None) or self._add_server(client, None)
+        server = self._server_of(client)
         session = self._connect(server)
         with self._undone(needs_all=False):
             for _ in numbers:
@@ -168,10 +174,10 @@ class ShardedSession:
 
     def close(self) -> None:
         """Ends the sessions. The clients stay open."""
+        if self._is_closed or not self._maker.is_here:
+            return
+        self._run([server.session.close for server in self._servers if server.session is not None])
         self._is_closed = True
-        for server in self._servers:
-            if server.session is not None:
-                server.session.close()
         self._pool.shutdown()
 
     def __enter__(self) -> "ShardedSession":
@@ -179,6 +185,17 @@ class ShardedSession:
 
     def __exit__(self, kind: object, error: object, where: object) -> None:
         self.close()
+
+    def _server_of(self, client: Client) -> _Server:
+        """Returns the server of the client, a lost one of the same name, which the client then calls, or a new one."""
+        for server in self._servers:
+            if server.client is client:
+                return server
+        for server in self._servers:
+            if server.error is not None and server.client.name == client.name:
+                server.client = client
+                return server
+        return self._add_server(client, None)
 
     def _add_server(self, client: Client, max_tokens: Optional[int]) -> _Server:
         if max_tokens is not None:
@@ -192,17 +209,18 @@ class ShardedSession:
             try:
                 server.session = server.client.session(**self._opening)
             except AttendError as error:
-                server.failure = error
+                server.failure = copy.copy(error)  # the traceback of what is raised keeps the caller's arrays
                 raise
         return server.session
 
     def _keys(self, key: "ArrayLike", value: "ArrayLike") -> Tuple[Array, Array]:
+        self._maker.check()
         if self._is_closed:
             raise FailedPrecondition("the session was closed")
-        k, v = as_array(key, "key"), as_array(value, "value")
+        k, v = rows_of(key, "key"), rows_of(value, "value")
         kv_heads = self._heads.get("num_kv_heads") or self._heads["num_heads"]
-        if len(k) == 0:
-            raise ValueError("key: expected at least one token, found none")
+        if k.ndim == 0 or len(k) == 0:
+            raise ValueError(f"key: expected at least one token, found {list(k.shape)}")
         check_shape("key", k, (len(k), kv_heads, self._heads["head_dim"]))
         check_shape("value", v, (len(k), kv_heads, self._heads.get("value_head_dim") or self._heads["head_dim"]))
         return k, v
@@ -214,10 +232,12 @@ class ShardedSession:
             self._pages.append(self._new_page())
 
     def _new_page(self) -> _Page:
-        """Makes a page on the first server that can be reached and whose share is not full."""
-        for server in self._servers:
+        """Makes a page on the first server that can be reached and whose share is not full.
+
+        Servers with an error come last: they may be back."""
+        for server in sorted(self._servers, key=lambda one: one.error is not None):
             held = self._page_tokens * sum(page.server is server and not page.is_missing for page in self._pages)
-            if server.error is not None or 0 < server.max_tokens <= held:
+            if 0 < server.max_tokens <= held:
                 continue
             try:
                 session = self._connect(server)
@@ -355,6 +375,11 @@ class ShardedSession:
             else:
                 ranges.append(ShardRange(first, count, server))
         return ranges
+
+
+def _check_client(client: Any) -> None:
+    if not isinstance(client, Client):
+        raise TypeError(f"client: expected an attend.Client, found {type(client).__name__}")
 
 
 def _ignoring_errors(act: Callable[..., Any], *arguments: Any) -> None:
