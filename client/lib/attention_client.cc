@@ -62,8 +62,8 @@ Request RequestFor(const std::string& model, std::optional<int64_t> version) {
 }  // namespace
 
 struct AttentionClient::State {
-  State(const ClientOptions& client_options, const std::shared_ptr<grpc::Channel>& channel)
-      : options(client_options), stub(channel) {}
+  State(const ClientOptions& client_options, const std::shared_ptr<grpc::Channel>& own_channel)
+      : options(client_options), channel(own_channel), stub(channel) {}
 
   absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method,
                                         const grpc::ByteBuffer& request) {
@@ -72,10 +72,10 @@ struct AttentionClient::State {
       absl::StatusOr<grpc::ByteBuffer> reply =
           CallUnary(stub, method, request, attempts.remaining());
       if (reply.ok()) {
-        budget.Count(/*succeeded=*/true);
+        budget.Count(/*may_be_repeated=*/false);
         return reply;
       }
-      if (!attempts.WaitAfter(reply.status())) {
+      if (!attempts.WaitAfter(reply.status(), *channel)) {
         return Explain(reply.status(), options);
       }
     }
@@ -89,14 +89,14 @@ struct AttentionClient::State {
       stream.emplace(stub, kAttendStreamMethod, attempts.remaining());
       stream->WriteLast(request);
       if (stream->Read(first)) {
-        budget.Count(/*succeeded=*/true);
+        budget.Count(/*may_be_repeated=*/false);
         return absl::OkStatus();
       }
       const absl::Status status = stream->Finish();
       if (status.ok()) {
         return absl::InternalError("malformed answer: the stream ended without a summary");
       }
-      if (!attempts.WaitAfter(status)) {
+      if (!attempts.WaitAfter(status, *channel)) {
         return Explain(status, options);
       }
     }
@@ -119,6 +119,7 @@ struct AttentionClient::State {
   }
 
   const ClientOptions options;
+  const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub stub;
   RetryBudget budget;
 };
@@ -139,6 +140,7 @@ absl::StatusOr<AttendResult> AttentionClient::Attend(const AttendRequest& reques
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
   ASSIGN_OR_RETURN(const grpc::ByteBuffer reply, state_->Call(kAttendMethod, bytes));
   ASSIGN_OR_RETURN(AttendResult result, DecodeAnswer(reply));
+  RETURN_IF_ERROR(CheckOutput(request, result));
   result.client_total = absl::Now() - start;
   return result;
 }
@@ -153,6 +155,10 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   grpc::ByteBuffer received;
   RETURN_IF_ERROR(state_->StartStream(bytes, stream, received));
   do {
+    if (result.has_value()) {
+      return absl::InternalError(
+          "malformed answer: expected the summary last, found a message after it");
+    }
     ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(received));
     if (auto* summary = std::get_if<v1::Summary>(&message)) {
       result.emplace().summary = std::move(*summary);

@@ -25,7 +25,7 @@ namespace attention {
 
 struct ClientOptions {
   ConnectionOptions connection = {};
-  /// The deadline of every call, counted from its start; positive.
+  /// The deadline of every call, counted from its start: positive, at most a year.
   absl::Duration timeout = absl::Seconds(30);
 };
 
@@ -36,7 +36,7 @@ struct ClientOptions {
 class AttentionClient {
  public:
   /// Makes a client, which connects with its first call. INVALID_ARGUMENT for a timeout that is not
-  /// positive; else errors of MakeChannel.
+  /// positive or is more than a year; else errors of MakeChannel.
   static absl::StatusOr<std::unique_ptr<AttentionClient>> Connect(const ClientOptions& options);
   ~AttentionClient();
 

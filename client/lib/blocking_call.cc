@@ -10,6 +10,8 @@
 namespace attention {
 namespace {
 
+constexpr absl::Duration kMaxTimeout = absl::Hours(24 * 365);
+
 void SetDeadline(absl::Duration timeout, grpc::ClientContext& context) {
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
 }
@@ -36,9 +38,10 @@ void Drain(grpc::CompletionQueue& queue) {
 }  // namespace
 
 absl::Status CheckTimeout(absl::Duration timeout, const char* name) {
-  if (timeout <= absl::ZeroDuration() || timeout == absl::InfiniteDuration()) {
+  if (timeout <= absl::ZeroDuration() || timeout > kMaxTimeout) {
     return absl::InvalidArgumentError(absl::StrCat(
-        name, ": expected a positive, finite duration, found ", absl::FormatDuration(timeout)));
+        name, ": expected a positive duration of at most ", absl::FormatDuration(kMaxTimeout),
+        " (a year), found ", absl::FormatDuration(timeout)));
   }
   return absl::OkStatus();
 }

@@ -16,7 +16,7 @@
 
 namespace attention {
 
-/// Returns INVALID_ARGUMENT, which says `name`, unless `timeout` is positive and finite.
+/// Returns INVALID_ARGUMENT, which says `name`, unless `timeout` is positive and at most a year.
 absl::Status CheckTimeout(absl::Duration timeout, const char* name);
 
 /// Makes a unary call of `method` ("/package.Service/Method"). The error is the server's, or

@@ -7,7 +7,9 @@
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/client_interceptor.h>
 
+#include <algorithm>
 #include <climits>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +36,11 @@ struct PemKind {
 constexpr PemKind kCertificate = {"certificate", "-----BEGIN CERTIFICATE-----"};
 constexpr PemKind kKey = {"private key", "PRIVATE KEY-----"};
 
+/// Returns `path` as errors show it. PEM text in its place may be a secret.
+std::string Shown(const std::string& path) {
+  return absl::StrContains(path, "-----BEGIN") ? "PEM text in place of a path" : path;
+}
+
 absl::StatusOr<std::string> ReadPem(const char* option, const std::string& path,
                                     const PemKind& kind) {
   if (path.empty()) {
@@ -41,8 +48,8 @@ absl::StatusOr<std::string> ReadPem(const char* option, const std::string& path,
   }
   std::string text = ReadTextFile(path, /*max_bytes=*/16 << 20).value_or("");
   if (!absl::StrContains(text, kind.line)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, ": expected a file with a PEM ", kind.name, ", found none at ", path));
+    return absl::InvalidArgumentError(absl::StrCat(option, ": expected a file with a PEM ",
+                                                   kind.name, ", found none at ", Shown(path)));
   }
   return text;
 }
@@ -56,7 +63,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(
     return absl::InvalidArgumentError(
         absl::StrCat("certificate and key: expected both or none, found ",
                      tls->key_file.empty() ? "no key to " : "no certificate to ",
-                     tls->certificate_file, tls->key_file));
+                     Shown(tls->certificate_file), Shown(tls->key_file)));
   }
   grpc::SslCredentialsOptions ssl;
   ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem("ca", tls->ca_file, kCertificate));
@@ -97,14 +104,20 @@ class AddMetadataFactory : public grpc::experimental::ClientInterceptorFactoryIn
   const ClientMetadata metadata_;
 };
 
+// The headers of a connection, which HTTP/2 does not carry with a call.
+constexpr const char* kConnectionHeaders[] = {
+    "connection", "http2-settings",    "keep-alive", "proxy-connection",
+    "te",         "transfer-encoding", "upgrade"};
+
 /// Returns INVALID_ARGUMENT for metadata that gRPC does not accept: gRPC would end the process.
 absl::Status Check(const std::string& name, const std::string& value) {
   const grpc_slice name_slice = grpc_slice_from_static_buffer(name.data(), name.size());
   const grpc_slice value_slice = grpc_slice_from_static_buffer(value.data(), value.size());
-  if (!grpc_header_key_is_legal(name_slice) || absl::StartsWith(name, "grpc-")) {
+  if (!grpc_header_key_is_legal(name_slice) || absl::StartsWith(name, "grpc-") ||
+      std::ranges::find(kConnectionHeaders, name) != std::end(kConnectionHeaders)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "metadata: expected a name of a-z, 0-9, \"-\", \"_\" and \".\" that does not begin with "
-        "\"grpc-\", found \"",
+        "\"grpc-\" and is no header of a connection, found \"",
         name, "\""));
   }
   if (!grpc_is_binary_header(name_slice) && !grpc_header_nonbin_value_is_legal(value_slice)) {

@@ -8,7 +8,7 @@
 
 namespace attention {
 
-/// The certificates of a connection; all files are PEM.
+/// The certificates of a connection: paths of PEM files.
 struct TlsOptions {
   /// The certificates of the trusted authorities; empty: those of the system.
   std::string ca_file = {};
@@ -29,8 +29,8 @@ struct ConnectionOptions {
   /// The token sent as "authorization: Bearer TOKEN", over TLS or to this machine only. Empty:
   /// none.
   std::string token = {};
-  /// The metadata of every call. Names are lower case; values of names that end in "-bin" may have
-  /// any bytes.
+  /// The metadata of every call. Names are lower case, and no headers of HTTP/2 or gRPC itself;
+  /// values of names that end in "-bin" may have any bytes.
   std::vector<std::pair<std::string, std::string>> metadata = {};
   /// Whether calls that a server could not handle are retried, as client/README.md says.
   bool retries = true;

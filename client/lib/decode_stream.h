@@ -52,8 +52,8 @@ struct DecodeStreamOptions {
 /// cancels an open session.
 class DecodeStream {
  public:
-  /// Connects, and opens the session. INVALID_ARGUMENT for durations that are not positive and
-  /// finite; else errors of MakeChannel, and the server's.
+  /// Connects, and opens the session. INVALID_ARGUMENT for durations that are not positive or
+  /// are more than a year; else errors of MakeChannel, and the server's.
   static absl::StatusOr<std::unique_ptr<DecodeStream>> Open(const DecodeStreamOptions& options,
                                                             const v1::OpenSession& open);
   ~DecodeStream();

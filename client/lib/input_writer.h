@@ -4,12 +4,15 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 
+#include <cstddef>
 #include <functional>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "client/lib/attend_request.h"
+#include "core/runtime/status_macros.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/encode.h"
 #include "proto/codec/tensor.h"
@@ -22,6 +25,16 @@ using SliceOf = std::function<grpc::Slice(const Tensor&)>;
 /// Copies the elements, because the transport may hold them longer than the call lasts.
 inline grpc::Slice CopiedSlice(const Tensor& tensor) {
   return grpc::Slice(tensor.data(), tensor.size_bytes());
+}
+
+/// Returns INVALID_ARGUMENT unless a request of so many bytes can be sent. gRPC writes the size in
+/// 32 bits: the server would read a larger one as a message of the size modulo 2^32, and then the
+/// rest.
+inline absl::Status CheckRequestSize(size_t bytes) {
+  constexpr size_t kLimit = size_t{1} << 32;
+  return bytes < kLimit ? absl::OkStatus()
+                        : absl::InvalidArgumentError(absl::StrCat("request: expected fewer than ",
+                                                                  kLimit, " bytes, found ", bytes));
 }
 
 /// Writes one message, and remembers the first tensor that was missing.
@@ -51,13 +64,14 @@ class InputWriter {
     encoder_.Attach(grpc::Slice(mask.values.data(), mask.values.size()), wire);
   }
 
-  /// Returns INVALID_ARGUMENT if a tensor was missing.
-  const absl::Status& status() const { return missing_tensor_; }
-
-  /// Encodes `message` with its tensors. REQUIRES: status() is OK, and this object wrote them.
+  /// Encodes `message` with its tensors. INVALID_ARGUMENT if a tensor was missing, or the message
+  /// is too large. REQUIRES: this object wrote the tensors.
   template <typename Message>
-  grpc::ByteBuffer Encode(const Message& message) {
-    return encoder_.Encode(message);
+  absl::StatusOr<grpc::ByteBuffer> Encode(const Message& message) {
+    RETURN_IF_ERROR(missing_tensor_);
+    grpc::ByteBuffer bytes = encoder_.Encode(message);
+    RETURN_IF_ERROR(CheckRequestSize(bytes.Length()));
+    return bytes;
   }
 
  private:

@@ -46,7 +46,9 @@ class InferRequestBuilder {
       Add("bias", request.bias, 4);
     }
     RETURN_IF_ERROR(status_);
-    return encoder_.Encode(wire_);
+    grpc::ByteBuffer bytes = encoder_.Encode(wire_);
+    RETURN_IF_ERROR(CheckRequestSize(bytes.Length()));
+    return bytes;
   }
 
  private:

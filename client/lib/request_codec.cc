@@ -44,7 +44,6 @@ absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request,
   wire.set_model(request.model);
   InputWriter writer(slice_of);
   writer.Write(request.input, wire);
-  RETURN_IF_ERROR(writer.status());
   WriteRun(request, wire);
   RETURN_IF_ERROR(WriteOptions(request, writer, *wire.mutable_options()));
   return writer.Encode(wire);
@@ -58,7 +57,6 @@ absl::StatusOr<grpc::ByteBuffer> EncodeStep(const SessionAction& action, const S
   v1::DecodeStep& wire_step = *wire.mutable_step();
   InputWriter writer(slice_of);
   writer.Write(step.input, wire_step);
-  RETURN_IF_ERROR(writer.status());
   wire_step.set_model_output(step.model_output);
   wire_step.set_top_logits(step.top_logits);
   wire_step.set_no_output(step.no_output);

@@ -16,8 +16,8 @@ inline constexpr char kAttendStreamMethod[] = "/attention.v1.AttentionService/At
 inline constexpr char kDecodeMethod[] = "/attention.v1.AttentionService/Decode";
 
 /// Encodes an attention.v1.AttendRequest; `slice_of` returns the elements of its tensors.
-/// INVALID_ARGUMENT if a tensor of the request is missing, or the options have a bias or a mask;
-/// the server checks all else.
+/// INVALID_ARGUMENT if a tensor of the request is missing, the options have a bias or a mask, or
+/// the request has 2^32 bytes or more; the server checks all else.
 absl::StatusOr<grpc::ByteBuffer> EncodeRequest(const AttendRequest& request,
                                                const SliceOf& slice_of = CopiedSlice);
 

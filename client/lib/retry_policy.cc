@@ -12,14 +12,13 @@ namespace {
 
 constexpr int kMaxAttempts = 5;
 constexpr absl::Duration kInitialBackoff = absl::Milliseconds(100);
-constexpr absl::Duration kMaxBackoff = absl::Seconds(2);
 constexpr int kMaxTokens = 1000;
 
 }  // namespace
 
-bool RetryBudget::Count(bool succeeded) {
+bool RetryBudget::Count(bool may_be_repeated) {
   MutexLock lock(mutex_);
-  tokens_ = std::clamp(tokens_ + (succeeded ? 1 : -1), 0, kMaxTokens);
+  tokens_ = std::clamp(tokens_ + (may_be_repeated ? -1 : 1), 0, kMaxTokens);
   return tokens_ > kMaxTokens / 2;
 }
 
@@ -30,14 +29,17 @@ Attempts::Attempts(absl::string_view method, bool retries, absl::Duration timeou
       deadline_(absl::Now() + timeout),
       budget_(budget) {}
 
-bool Attempts::WaitAfter(const absl::Status& status) {
+bool Attempts::WaitAfter(const absl::Status& status, grpc::Channel& channel) {
   const std::optional<absl::Duration> pause = PauseAfter(status);
-  const bool allows = budget_.Count(/*succeeded=*/!pause.has_value());
+  const bool allows = budget_.Count(/*may_be_repeated=*/pause.has_value());
   failed_ += 1;
   if (!pause.has_value() || !allows || failed_ >= kMaxAttempts || *pause >= remaining()) {
     return false;
   }
-  absl::SleepFor(*pause);
+  // The pause is spent in gRPC, which makes connections only while a thread waits in it.
+  const auto end = absl::ToChronoTime(absl::Now() + *pause);
+  while (channel.WaitForStateChange(channel.GetState(/*try_to_connect=*/true), end)) {
+  }
   return true;
 }
 
@@ -56,7 +58,7 @@ std::optional<absl::Duration> Attempts::PauseAfter(const absl::Status& status) c
     return std::nullopt;
   }
   thread_local std::minstd_rand random{std::random_device{}()};
-  return std::min(kMaxBackoff, kInitialBackoff * (1 << failed_)) *
+  return kInitialBackoff * (1 << failed_) *
          std::uniform_real_distribution<double>(0.8, 1.2)(random);
 }
 

@@ -1,6 +1,8 @@
 // Decides which calls are retried, and when; client/README.md describes the policy.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <optional>
 #include <string>
 
@@ -38,8 +40,9 @@ inline constexpr const char* kRepeatable[] = {"attention.v1.AttentionService/Att
 /// to the load. Thread-safe.
 class RetryBudget {
  public:
-  /// Counts an attempt. Returns whether calls may be retried.
-  bool Count(bool succeeded);
+  /// Counts an attempt: one that failed and may be repeated takes 1 from the budget, any other
+  /// gives 1 back. Returns whether calls may be repeated.
+  bool Count(bool may_be_repeated);
 
  private:
   Mutex mutex_;
@@ -56,8 +59,8 @@ class Attempts {
   absl::Duration remaining() const { return deadline_ - absl::Now(); }
 
   /// Counts an attempt that ended with `status` before any message of the answer. If the call may
-  /// be retried, waits for the due pause and returns true.
-  bool WaitAfter(const absl::Status& status);
+  /// be retried, waits for the due pause, in which `channel` connects again, and returns true.
+  bool WaitAfter(const absl::Status& status, grpc::Channel& channel);
 
  private:
   std::optional<absl::Duration> PauseAfter(const absl::Status& status) const;

@@ -112,14 +112,11 @@ void RunPageSteps(std::span<ShardServer> servers, std::vector<PageStep>& steps) 
   for (PageStep& step : steps) {
     of_server[step.server].push_back(&step);
   }
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;  // joined even if a thread cannot be made
   for (size_t i = 0; i < servers.size(); ++i) {
     if (!of_server[i].empty()) {
       threads.emplace_back([&server = servers[i], &own = of_server[i]] { server.Run(own); });
     }
-  }
-  for (std::thread& thread : threads) {
-    thread.join();
   }
 }
 

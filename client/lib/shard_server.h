@@ -42,6 +42,8 @@ class ShardServer {
   explicit ShardServer(Shard shard) : shard_(std::move(shard)) {}
 
   const Shard& shard() const { return shard_; }
+  /// Sets the share, and the connection that the next session has.
+  void set_shard(Shard shard) { shard_ = std::move(shard); }
   const std::string& name() const { return shard_.connection.server; }
   /// Returns OK, or why the server takes no pages: Connect failed, or the stream broke.
   const absl::Status& status() const { return stream_ != nullptr ? stream_->status() : failure_; }

@@ -1,5 +1,7 @@
 #include "client/lib/sharded_options.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
@@ -52,6 +54,11 @@ absl::Status CheckShardedOptions(const ShardedSessionOptions& options) {
   if (!wanted.sinks().empty() && wanted.sinks_size() != options.heads.num_heads()) {
     return WrongShards("options.sinks: expected no value or one for each of ",
                        options.heads.num_heads(), " heads, found ", wanted.sinks_size());
+  }
+  for (const float sink : wanted.sinks()) {
+    if (!std::isfinite(sink)) {
+      return WrongShards("options.sinks: expected finite FP32 numbers, found ", sink);
+    }
   }
   return absl::OkStatus();
 }

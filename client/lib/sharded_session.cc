@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -218,15 +219,19 @@ absl::Status ShardedSession::MakeRoom(int64_t new_tokens) {
 }
 
 /// Makes the next page, on the first server that can be reached and whose share is not full.
+/// Servers with an error come last: each may be back. REQUIRES: no token is missing, so that they
+/// hold none.
 absl::Status ShardedSession::MakePage() {
-  for (size_t i = 0; i < servers_.size(); ++i) {
+  std::vector<size_t> order(servers_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_partition(order, [this](size_t i) { return servers_[i].status().ok(); });
+  for (const size_t i : order) {
     ShardServer& server = servers_[i];
     const int64_t held = page_tokens_ * std::ranges::count_if(pages_, [i](const Page& page) {
                            return page.server == i && !page.is_missing;
                          });
     const int64_t share = server.shard().max_tokens;
-    if (!server.status().ok() || (share != 0 && held >= share) ||
-        !server.Connect(terms_, open_).ok()) {
+    if ((share != 0 && held >= share) || !server.Connect(terms_, open_).ok()) {
       continue;
     }
     const absl::StatusOr<int64_t> sequence = server.MakePage();
@@ -247,10 +252,11 @@ absl::Status ShardedSession::MakePage() {
   return absl::ResourceExhaustedError(text);
 }
 
-/// Returns the index of a connected server.
+/// Returns the index of a connected server. The options of `shard` replace those that it had.
 absl::StatusOr<size_t> ShardedSession::ServerFor(const Shard& shard) {
   const auto found = std::ranges::find(servers_, shard.connection.server, &ShardServer::name);
   if (found != servers_.end()) {
+    found->set_shard(shard);
     RETURN_IF_ERROR(found->Connect(terms_, open_));
     return found - servers_.begin();
   }

@@ -52,7 +52,8 @@ struct ShardFailure {
 /// After a call that fails, the sequence has as many tokens as before. A server whose stream breaks
 /// is lost, and its tokens are missing: Step and Append are UNAVAILABLE, and name server and range,
 /// until AppendRange has brought those tokens to a server. Tokens elsewhere stay where they are. A
-/// server that cannot be reached when its first page is due is passed over. failures() names both.
+/// server that cannot be reached when its first page is due is passed over. failures() names both;
+/// they are tried again when all others are full.
 class ShardedSession {
  public:
   /// Connects to the first server, and to each of the others when its first page begins.
@@ -70,8 +71,9 @@ class ShardedSession {
   absl::Status Append(const Tensor& key, const Tensor& value);
 
   /// Sends missing tokens again, from `first` on: those of whole missing pages. They go to `shard`,
-  /// even if its share is full: a known server, one that was lost and is back, or a new one.
-  /// INVALID_ARGUMENT unless exactly such tokens are given; else the server's error.
+  /// even if its share is full: a known server, one that was lost and is back, or a new one. A
+  /// known server has the share of `shard` from now on, and its connection when it is connected
+  /// again. INVALID_ARGUMENT unless exactly such tokens are given; else the server's error.
   absl::Status AppendRange(int64_t first, const Tensor& key, const Tensor& value,
                            const Shard& shard);
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -35,22 +37,58 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
       std::span<const float>(rows.as<float>(), static_cast<size_t>(rows.num_elements()))};
 }
 
-/// Returns no rows of the output, with their dtype and width as far as the request tells them.
-Tensor NoRows(const AttendRequest& request) {
+/// An extent that the request does not tell.
+constexpr int64_t kAny = -1;
+
+/// The rows of an output, {E} or {H, Dv}, as far as the request tells them.
+struct AnswerRows {
+  Dtype dtype = Dtype::kF32;
+  Shape shape = {kAny};
+};
+
+AnswerRows AnswerRowsOf(const AttendRequest& request) {
   if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
     const Shape& query = input->query->shape();
-    return {input->query->dtype(), {0, query[query.size() - 2], input->value->shape().back()}};
+    return {input->query->dtype(), {query[query.size() - 2], input->value->shape().back()}};
   }
   const auto* input = std::get_if<HiddenStatesInput>(&request.input);
   const bool are_logits =
       request.model_output == v1::LOGITS || request.model_output == v1::LAST_LOGITS;
   if (input != nullptr && input->tensor != nullptr && !are_logits) {
-    return {input->tensor->dtype(), {0, input->tensor->shape().back()}};
+    return {input->tensor->dtype(), {input->tensor->shape().back()}};
   }
-  return {Dtype::kF32, {0, 0}};
+  return {};
+}
+
+/// Returns INTERNAL unless `found` has the extents `leading`, and then those of `row`.
+absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row,
+                        const Shape& found) {
+  const auto is_alike = [](int64_t expected, int64_t extent) {
+    return expected == kAny || expected == extent;
+  };
+  const size_t rank = leading.size() + row.size();
+  if (found.size() == rank && std::equal(leading.begin(), leading.end(), found.begin()) &&
+      std::equal(row.begin(), row.end(), found.begin() + std::ssize(leading), is_alike)) {
+    return absl::OkStatus();
+  }
+  const auto text = [](std::string* out, int64_t extent) {
+    absl::StrAppend(out, extent == kAny ? "any" : absl::StrCat(extent));
+  };
+  return absl::InternalError(
+      absl::StrCat("malformed answer: ", what, ": expected [", absl::StrJoin(leading, ", "), ", ",
+                   absl::StrJoin(row, ", ", text), "], found ", ShapeText(found)));
 }
 
 }  // namespace
+
+absl::Status CheckOutput(const AttendRequest& request, const AttendResult& result) {
+  const absl::StatusOr<std::vector<SequenceSpan>> spans = SequencesOf(request, result.tokens);
+  if (!spans.ok()) {
+    return absl::InternalError(absl::StrCat("malformed answer: ", spans.status().message()));
+  }
+  return CheckShape("output", LeadingExtents(request, *spans), AnswerRowsOf(request).shape,
+                    result.output.shape());
+}
 
 absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request,
                                                         bool has_output) {
@@ -70,7 +108,9 @@ absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& req
 absl::Status StreamAssembler::LayOut(const AttendRequest& request) {
   ASSIGN_OR_RETURN(const std::vector<SequenceSpan> spans, SequencesOf(request, tokens_));
   leading_ = LeadingExtents(request, spans);
-  no_rows_ = NoRows(request);
+  const AnswerRows rows = AnswerRowsOf(request);
+  dtype_ = rows.dtype;
+  row_shape_ = rows.shape;
   for (const SequenceSpan& span : spans) {
     sequences_.push_back({.span = span});
   }
@@ -99,19 +139,13 @@ absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequenc
   return &sequences_[sequence];
 }
 
-absl::Status StreamAssembler::Allocate(const Tensor& rows) {
-  if (rows.shape().empty()) {
-    return Wrong("rank of a block", 2, 0);
-  }
-  row_shape_.assign(rows.shape().begin() + 1, rows.shape().end());
+void StreamAssembler::Allocate(Dtype dtype) {
   Shape shape = leading_;
   shape.insert(shape.end(), row_shape_.begin(), row_shape_.end());
-  output_ = Tensor(rows.dtype(), std::move(shape));
-  // The server does not send rows of padding.
-  if (output_.size_bytes() > 0) {
-    std::memset(output_.data(), 0, output_.size_bytes());
+  output_.emplace(dtype, std::move(shape));
+  if (output_->size_bytes() > 0) {
+    std::memset(output_->data(), 0, output_->size_bytes());
   }
-  return absl::OkStatus();
 }
 
 absl::Status StreamAssembler::Add(const StreamMessage& message) {
@@ -128,15 +162,19 @@ absl::Status StreamAssembler::Add(const StreamMessage& message) {
 
 absl::Status StreamAssembler::Add(const RowBlock& block) {
   ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.sequence));
-  if (row_shape_.empty()) {
-    RETURN_IF_ERROR(Allocate(block.rows));
+  const Shape& shape = block.rows.shape();
+  const int64_t rows = shape.empty() ? 0 : shape[0];
+  if (rows == 0) {  // its width would be that of nothing
+    return Wrong("rows of a block, at least", 1, rows);
   }
-  Shape expected = row_shape_;
-  expected.insert(expected.begin(), block.rows.shape().empty() ? 0 : block.rows.shape()[0]);
-  if (block.rows.shape() != expected || block.rows.dtype() != output_.dtype()) {
-    return absl::InternalError("streamed answer: a block differs in width or dtype from the first");
+  RETURN_IF_ERROR(CheckShape("a block", {rows}, row_shape_, shape));
+  if (!output_.has_value()) {
+    row_shape_.assign(shape.begin() + 1, shape.end());
+    Allocate(block.rows.dtype());
   }
-  const int64_t rows = expected[0];
+  if (block.rows.dtype() != output_->dtype()) {
+    return absl::InternalError("streamed answer: a block differs in dtype from the first");
+  }
   if (block.first_row != sequence->received) {
     return Wrong("first row of a block", sequence->received, block.first_row);
   }
@@ -146,7 +184,7 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
   if (block.rows.size_bytes() > 0) {
     const int64_t first_element =
         (sequence->span.first_output_row + sequence->received) * NumElements(row_shape_);
-    std::memcpy(ElementAt(output_.data(), output_.dtype(), first_element), block.rows.data(),
+    std::memcpy(ElementAt(output_->data(), output_->dtype(), first_element), block.rows.data(),
                 block.rows.size_bytes());
   }
   sequence->received += rows;
@@ -265,10 +303,11 @@ absl::Status StreamAssembler::Finish(AttendResult& result) {
       return Wrong("rows of a sequence", sequence.span.output_rows, sequence.received);
     }
   }
-  if (row_shape_.empty()) {
-    RETURN_IF_ERROR(Allocate(no_rows_));
+  if (!output_.has_value()) {
+    std::ranges::replace(row_shape_, kAny, int64_t{0});
+    Allocate(dtype_);
   }
-  result.output = std::move(output_);
+  result.output = *std::move(output_);
   result.tokens = std::move(tokens_);
   for (int64_t i = 0; i < std::ssize(sequences_); ++i) {
     RETURN_IF_ERROR(FinishScores(sequences_[i], result));

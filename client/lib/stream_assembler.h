@@ -82,6 +82,10 @@ class HeadRows {
   std::optional<int64_t> width_;  // known from the first block on
 };
 
+/// Returns INTERNAL unless the output of a whole answer has the shape that `request` asks for, as
+/// far as the request tells it.
+absl::Status CheckOutput(const AttendRequest& request, const AttendResult& result);
+
 /// Joins the blocks of a streamed answer to the answer that Attend would give. For one thread at a
 /// time.
 class StreamAssembler {
@@ -116,7 +120,8 @@ class StreamAssembler {
   /// Determines the rows of texts by their tokens, before the first block of another kind.
   absl::Status LayOutTexts();
   absl::StatusOr<Sequence*> Find(int64_t sequence);
-  absl::Status Allocate(const Tensor& rows);
+  /// Makes an output of zeros: the server does not send rows of padding.
+  void Allocate(Dtype dtype);
   /// Returns the index of a head among the chosen ones. INTERNAL for a layer or head that is not
   /// chosen.
   absl::StatusOr<int64_t> ChosenHead(const ScoresBlock& block) const;
@@ -135,11 +140,12 @@ class StreamAssembler {
   int64_t weights_top_k_ = 0;
   std::vector<v1::TokenizedText> tokens_;  // of texts
   bool is_laid_out_ = false;
-  Shape leading_;    // {B, S}, {T} or {N}
-  Tensor no_rows_;   // of the output
-  Shape row_shape_;  // {E} or {H, Dv}, known from the first block on
+  Shape leading_;  // {B, S}, {T} or {N}
+  /// {E} or {H, Dv}. Until the first block, an extent that the request does not tell is -1.
+  Shape row_shape_;
+  Dtype dtype_ = Dtype::kF32;  // of an output without rows
   std::vector<Sequence> sequences_;
-  Tensor output_;
+  std::optional<Tensor> output_;  // from the first block on
 };
 
 }  // namespace attention

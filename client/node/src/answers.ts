@@ -5,7 +5,7 @@ import type { AttendStreamResponse__Output } from "./generated/attention/v1/Atte
 import type { Tensor__Output } from "./generated/attention/v1/Tensor.js";
 import type { TopWeights__Output } from "./generated/attention/v1/TopWeights.js";
 import { malformed } from "./errors.js";
-import { layoutOf, type Layout, type WireInput } from "./layout.js";
+import { checkShape, layoutOf, rowShapeOf, type Layout, type WireInput } from "./layout.js";
 import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
 
@@ -48,10 +48,13 @@ export class AttendResult {
 }
 
 export function attendResult(request: WireInput, message: AttendResponse__Output): AttendResult {
+  const output = readTensor(message.output);
+  const layout = layoutOf(request, message.tokens.map((text) => text.ids.length));
+  checkShape("output", layout.leading, rowShapeOf(request), output.shape);
   return new AttendResult(
-    readTensor(message.output),
+    output,
     readSummary(message.summary),
-    layoutOf(request, message.tokens.map((text) => text.ids.length)),
+    layout,
     message.weights.map(readTensor),
     message.logSumExp.map(readTensor),
     message.topWeights.map(readTopWeights),

@@ -4,7 +4,7 @@ import { AttendResult } from "./answers.js";
 import { malformed } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
-import { layoutOf, sum, type Layout, type WireInput } from "./layout.js";
+import { checkShape, layoutOf, rowShapeOf, sum, type Layout, type WireInput } from "./layout.js";
 import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
 
@@ -100,12 +100,13 @@ export class Assembler {
     if (span === undefined || received === undefined) {
       throw malformed(`sequence of a block: expected 0 to ${spans.length - 1}, found ${sequence}`);
     }
-    this.output ??= zeros(rows, leading.reduce((product, extent) => product * extent, 1)); // padding is never sent
     const count = rows.shape[0] ?? 0;
+    expect("rows of a block, at least", 1, count, count > 0); // the width of no rows would be that of nothing
+    checkShape("rows of a block", [count], this.output?.shape.slice(1) ?? rowShapeOf(this.request), rows.shape);
+    this.output ??= zeros(rows, leading.reduce((product, extent) => product * extent, 1)); // padding is never sent
     expect("first row of a block", received, firstRow, firstRow === received);
     expect("rows of a sequence, at most", span.outputRows, received + count, received + count <= span.outputRows);
-    const isAlike = rows.dtype === this.output.dtype && rows.rowLength === this.output.rowLength;
-    expect("elements of a row", this.output.rowLength, rows.rowLength, isAlike);
+    expect("dtype of a block", this.output.dtype, rows.dtype, rows.dtype === this.output.dtype);
     this.output.data.set(rows.data, (span.firstRow + received) * rows.rowLength);
     this.received[sequence] = received + count;
   }
@@ -190,12 +191,9 @@ function toTensor({ data, shape }: Joined): Tensor {
 }
 
 /** Returns no rows in the dtype and width of the answer, as far as the request says them. */
-function withoutRows({ queryKeyValue, hiddenStates, modelOutput }: WireInput): Tensor {
-  const isLogits = modelOutput === "LOGITS" || modelOutput === "LAST_LOGITS";
-  const rows = queryKeyValue ? queryKeyValue.query : (hiddenStates?.tensor ?? hiddenStates?.memory);
-  const widths = queryKeyValue ? [queryKeyValue.query?.shape?.at(-2), queryKeyValue.value?.shape?.at(-1)] : [rows?.shape?.at(-1)];
-  const shape = [0, ...(isLogits ? [0] : widths).map((extent) => Number(extent ?? 0))];
-  const dtype = rows?.dtype;
+function withoutRows(request: WireInput): Tensor {
+  const shape = [0, ...rowShapeOf(request).map((extent) => extent ?? 0)];
+  const dtype = (request.queryKeyValue?.query ?? request.hiddenStates?.tensor ?? request.hiddenStates?.memory)?.dtype;
   return dtype === "BF16" || dtype === "FP16" ? Tensor.bits(dtype, new Uint16Array(0), shape) : Tensor.fp32([], shape);
 }
 

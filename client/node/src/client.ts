@@ -35,15 +35,15 @@ const asIs = (bytes: Buffer): Buffer => bytes;
 
 /** Calls a server, or several in turn. Calls run side by side. A failed call throws an AttendError with the server's code and message. */
 export class Client {
-  private readonly connection: Connection;
+  readonly #connection: Connection; // console.log() and JSON.stringify() leave it out: it has the token
 
   constructor(options: ClientOptions = {}) {
-    this.connection = new Connection(options);
+    this.#connection = new Connection(options);
   }
 
   /** Closes the connections when the calls under way have ended. */
   close(): void {
-    this.connection.close();
+    this.#connection.close();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -66,14 +66,14 @@ export class Client {
    */
   attendStream(request: AttendRequest, call: CallOptions & { assemble?: boolean } = {}): AttendStream {
     const wire = attendRequest(request);
-    const attempts = this.connection.attempts(call, ATTEND_STREAM.path, ["assemble"]);
+    const attempts = this.#connection.attempts(call, ATTEND_STREAM.path, ["assemble"]);
     const messages = this.messages(ATTEND_STREAM.encode(wire), attempts, call);
     return new AttendStream(messages, call.assemble === false ? undefined : new Assembler(wire, wire.options ?? {}));
   }
 
   /** Opens a session: sequences that grow step by step, whose keys and values the server keeps until close(). */
   async session(request: SessionRequest, options: SessionOptions = {}): Promise<Session> {
-    return Session.open(this.connection, request, options);
+    return Session.open(this.#connection, request, options);
   }
 
   /** Returns the models that the caller may use, in the order of name, then version. */
@@ -99,7 +99,7 @@ export class Client {
 
   /** Waits until the server, or `service`, is serving. DEADLINE_EXCEEDED if it is not before the deadline. */
   async waitUntilReady(service = "", call: CallOptions = {}): Promise<void> {
-    const attempts = this.connection.attempts(call, CHECK.path);
+    const attempts = this.#connection.attempts(call, CHECK.path);
     for (;;) {
       const timeoutMs = Math.max(1, attempts.deadline - Date.now());
       const found = await this.checkHealth(service, { ...call, timeoutMs }).catch((error: unknown) => error);
@@ -111,7 +111,7 @@ export class Client {
       }
       if (Date.now() + 100 > attempts.deadline) {
         const reason = found instanceof AttendError ? found.message : "it is not serving";
-        throw new AttendError("DEADLINE_EXCEEDED", `server ${this.connection.name}: not ready in time: ${reason}`);
+        throw new AttendError("DEADLINE_EXCEEDED", `server ${this.#connection.name}: not ready in time: ${reason}`);
       }
       await attempts.pause(100);
     }
@@ -156,10 +156,10 @@ export class Client {
   }
 
   private async unary<Q, A>(kind: Method<Q, A>, request: Q, call: CallOptions): Promise<A> {
-    const attempts = this.connection.attempts(call, kind.path);
+    const attempts = this.#connection.attempts(call, kind.path);
     const bytes = kind.encode(request);
     for (;;) {
-      const { grpc, metadata } = await this.connection.ready(call, attempts);
+      const { grpc, metadata } = await this.#connection.ready(call, attempts);
       try {
         const answer = await new Promise<A>((resolve, reject) => {
           const { deadline } = attempts;
@@ -172,7 +172,7 @@ export class Client {
           call.signal?.addEventListener("abort", cancel);
           started = grpc.makeUnaryRequest(kind.path, asIs, kind.decode, bytes, metadata, { deadline }, done);
         });
-        attempts.succeeded();
+        attempts.giveBack();
         return answer;
       } catch (failure) {
         await attempts.afterFailure(failure);
@@ -182,7 +182,7 @@ export class Client {
 
   private async *messages(bytes: Buffer, attempts: Attempts, call: CallOptions): AsyncGenerator<AttendStreamResponse__Output> {
     for (let hasBegun = false; ; ) {
-      const { grpc, metadata } = await this.connection.ready(call, attempts);
+      const { grpc, metadata } = await this.#connection.ready(call, attempts);
       const { path, decode } = ATTEND_STREAM;
       const started: ClientReadableStream<AttendStreamResponse__Output> = grpc.makeServerStreamRequest(
         ...([path, asIs, decode, bytes, metadata, { deadline: attempts.deadline }] as const),
@@ -192,7 +192,7 @@ export class Client {
       try {
         for await (const message of started) {
           if (!hasBegun) {
-            attempts.succeeded();
+            attempts.giveBack();
           }
           hasBegun = true;
           yield message as AttendStreamResponse__Output;

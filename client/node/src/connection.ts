@@ -8,7 +8,7 @@ import { AttendError, fromStatus } from "./errors.js";
 import { checkKnown, checkObject, listOf, valueOf, wrong } from "./messages.js";
 import type { CallOptions } from "./types.js";
 
-/** Certificates, as PEM bytes or the paths of files. */
+/** Certificates, as PEM text or bytes, or the paths of files. */
 export interface Tls {
   /** The certificates of the trusted authorities. Default: those of Node. */
   ca?: string | Buffer;
@@ -28,10 +28,10 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** true: TLS with the certificates of Node. Default: plaintext. */
   tls?: boolean | Tls;
-  /** The bearer token of every call: a string, or a function that is called for each. */
+  /** The bearer token of every call: a string, or a function that is called for each. Empty or blank: none. */
   token?: string | (() => string | Promise<string>);
-  /** The metadata of every call. */
-  metadata?: Readonly<Record<string, string>>;
+  /** The metadata of every call: texts, or Buffers for names that end in "-bin". */
+  metadata?: Readonly<Record<string, string | Buffer>>;
   /** Whether calls that change nothing on the server are retried; default: true. client/README.md describes the policy. */
   retries?: boolean;
 }
@@ -59,6 +59,13 @@ const SCHEMES = /^(dns|ipv4|ipv6|unix|unix-abstract|xds):/;
 const CLIENT_KEYS: readonly (keyof ClientOptions)[] = ["server", "timeoutMs", "tls", "token", "metadata", "retries"];
 const TLS_KEYS: readonly (keyof Tls)[] = ["ca", "certificate", "key", "serverName"];
 const CALL_KEYS: readonly (keyof CallOptions)[] = ["timeoutMs", "signal", "metadata"];
+// The headers of a connection, which HTTP/2 does not carry with a call.
+const CONNECTION_HEADERS = new Set(
+  ["connection", "http2-settings", "keep-alive", "proxy-connection", "te", "transfer-encoding", "upgrade"],
+);
+// What PEM files have, and the lines by which they are recognized.
+const CERTIFICATE = { name: "certificate", line: "-----BEGIN CERTIFICATE-----" };
+const KEY = { name: "private key", line: "PRIVATE KEY-----" };
 // Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
 const REPEATABLE = new Set(["Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates", "Check"]);
 
@@ -87,10 +94,7 @@ export class Connection {
     this.name = this.addresses.join(",");
     checkAddresses(this.addresses);
     checkMetadata(metadata);
-    if (token !== undefined && typeof token !== "function") {
-      bearer(token);
-    }
-    this.checkSecrecy(token !== undefined, metadata);
+    this.checkSecrecy(token !== undefined && (typeof token === "function" || bearer(token) !== ""), metadata);
     this.timeoutMs = checkMs("timeoutMs", timeoutMs);
     const [first, ...others] = new Set(this.addresses.map((address) => hostAndPort(address)[0]));
     this.commonHost = others.length === 0 ? first : undefined;
@@ -138,15 +142,16 @@ export class Connection {
     for (const [key, value] of Object.entries({ ...this.options.metadata, ...call.metadata })) {
       metadata.set(key, value);
     }
-    const { token } = this.options;
-    if (token !== undefined) {
-      metadata.set("authorization", `Bearer ${bearer(typeof token === "function" ? await token() : token)}`);
+    const { token = "" } = this.options;
+    const sent = bearer(typeof token === "function" ? await token() : token);
+    if (sent !== "") {
+      metadata.set("authorization", `Bearer ${sent}`);
     }
     return metadata;
   }
 
   /** Throws TypeError if a token, or metadata with one, would be sent to another machine in plaintext. */
-  private checkSecrecy(hasToken: boolean, metadata: Readonly<Record<string, string>>): void {
+  private checkSecrecy(hasToken: boolean, metadata: Readonly<Record<string, unknown>>): void {
     const isSecret = hasToken || Object.keys(metadata).some((key) => key.toLowerCase() === "authorization");
     const onThisMachine = /^(unix:|unix-abstract:|(dns:\/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$)/;
     const away = this.addresses.find((address) => !onThisMachine.test(address));
@@ -210,7 +215,8 @@ export class Attempts {
     await sleep(ms, undefined, this.signal && { signal: this.signal }).catch(() => this.signal?.throwIfAborted());
   }
 
-  succeeded(): void {
+  /** Counts an attempt that succeeded, or may not be repeated. */
+  giveBack(): void {
     this.budget.tokens = Math.min(1000, this.budget.tokens + 1);
   }
 
@@ -229,7 +235,7 @@ export class Attempts {
     const delay = this.mayRepeat ? this.pauseAfter(error) : undefined;
     this.failed += 1;
     if (delay === undefined) {
-      this.succeeded();
+      this.giveBack();
       return undefined;
     }
     this.budget.tokens = Math.max(0, this.budget.tokens - 1);
@@ -241,7 +247,7 @@ export class Attempts {
     if (code === "RESOURCE_EXHAUSTED" || "grpc-retry-pushback-ms" in trailers) {
       return code === "RESOURCE_EXHAUSTED" || code === "UNAVAILABLE" ? retryAfterMs : undefined;
     }
-    return code === "UNAVAILABLE" ? Math.min(2000, 100 * 2 ** this.failed) * (0.8 + 0.4 * Math.random()) : undefined;
+    return code === "UNAVAILABLE" ? 100 * 2 ** this.failed * (0.8 + 0.4 * Math.random()) : undefined;
   }
 }
 
@@ -267,9 +273,21 @@ function bearer(token: unknown): string {
   return trimmed;
 }
 
+/** Throws TypeError for what HTTP/2 cannot send, or what grpc-js would ignore or try again until the deadline. */
 function checkMetadata(metadata: unknown): void {
   checkObject(metadata, "metadata");
-  Object.entries(metadata).forEach(([key, value]) => checkPrintable(`metadata.${key}`, value));
+  for (const [key, value] of Object.entries(metadata)) {
+    const name = key.toLowerCase();
+    if (!/^[a-z0-9_.-]+$/.test(name) || name.startsWith("grpc-") || CONNECTION_HEADERS.has(name)) {
+      const expected = 'a name of a-z, 0-9, "-", "_" and "." that does not begin with "grpc-" and is no header of a connection';
+      throw new TypeError(`metadata: expected ${expected}, found ${JSON.stringify(key)}`);
+    }
+    if (!name.endsWith("-bin")) {
+      checkPrintable(`metadata.${key}`, value);
+    } else if (!Buffer.isBuffer(value)) {
+      throw new TypeError(`metadata.${key}: expected a Buffer, as for all names in -bin, found a value of type ${typeof value}`);
+    }
+  }
 }
 
 /** Throws TypeError for what HTTP/2 cannot send. It does not show the value, which may be a secret; grpc-js would. */
@@ -284,11 +302,27 @@ function checkPrintable(name: string, value: unknown): asserts value is string {
 }
 
 function credentialsOf(tls: boolean | Tls, { ca, key, certificate }: Tls): ChannelCredentials {
-  return tls === false ? credentials.createInsecure() : credentials.createSsl(pem(ca), pem(key), pem(certificate));
+  if (tls === false) {
+    return credentials.createInsecure();
+  }
+  if ((key === undefined) !== (certificate === undefined)) {
+    const found = key === undefined ? "no key" : "no certificate";
+    throw new TypeError(`tls: expected both certificate and key, or none, found ${found}`);
+  }
+  return credentials.createSsl(pem("ca", ca, CERTIFICATE), pem("key", key, KEY), pem("certificate", certificate, CERTIFICATE));
 }
 
-function pem(source: string | Buffer | undefined): Buffer | null {
-  return source === undefined ? null : Buffer.isBuffer(source) ? source : readFileSync(source);
+/** Returns the PEM bytes of `source`. Errors show a path only: PEM text may be a secret. */
+function pem(option: string, source: string | Buffer | undefined, kind: { name: string; line: string }): Buffer | null {
+  if (source === undefined) {
+    return null;
+  }
+  const isPath = typeof source === "string" && !source.includes("-----BEGIN");
+  const bytes = isPath ? readFileSync(source) : Buffer.from(source);
+  if (!bytes.includes(kind.line)) {
+    throw new TypeError(`tls.${option}: expected a PEM ${kind.name}, found none${isPath ? ` at ${source}` : ""}`);
+  }
+  return bytes;
 }
 
 function checkAddresses(addresses: readonly string[]): void {

@@ -1,5 +1,6 @@
 /** The rows of each sequence in an answer. */
 
+import { malformed } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 
 /** The rows of a sequence; they are counted over all leading extents of the output. */
@@ -18,6 +19,29 @@ export interface Layout {
 }
 
 export type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text" | "modelOutput">;
+/** The extents of a row; undefined stands for any. */
+type RowShape = readonly (number | undefined)[];
+
+/** Returns the extents of a row of the output, [E] or [H, Dv], as far as the request says them. */
+export function rowShapeOf({ queryKeyValue, hiddenStates, modelOutput }: WireInput): RowShape {
+  if (queryKeyValue) {
+    return [queryKeyValue.query?.shape?.at(-2), queryKeyValue.value?.shape?.at(-1)].map(extentOf);
+  }
+  const isLogits = modelOutput === "LOGITS" || modelOutput === "LAST_LOGITS";
+  return [isLogits ? undefined : extentOf((hiddenStates?.tensor ?? hiddenStates?.memory)?.shape?.at(-1))];
+}
+
+const extentOf = (extent: unknown): number | undefined => (extent === undefined ? undefined : Number(extent));
+
+/** Throws INTERNAL unless `found` has the extents `leading`, and then those of `row`. */
+export function checkShape(what: string, leading: readonly number[], row: RowShape, found: readonly number[]): void {
+  const expected = [...leading, ...row];
+  const holds = (extent: number | undefined, i: number): boolean => extent === undefined || extent === found[i];
+  if (found.length !== expected.length || !expected.every(holds)) {
+    throw malformed(`${what}: expected [${expected.map((extent) => extent ?? "any").join(", ")}], found [${found.join(", ")}]`);
+  }
+}
+
 type Cuts = { first: number; count: number }[];
 
 /** Returns the layout of the answer to a request, whose texts have `tokenCounts` tokens. */

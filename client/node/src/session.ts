@@ -40,9 +40,10 @@ export class Session {
   /** The number of tokens of sequence 0 when the session was opened: 0 unless it was resumed. */
   length = 0;
 
-  private readonly call: ClientDuplexStream<Buffer, DecodeResponse__Output>;
+  readonly #call: ClientDuplexStream<Buffer, DecodeResponse__Output>; // console.log() leaves it out: it has the token
   private readonly waiting = new Map<number, Waiting>();
   private readonly sequences = new Set([0]); // those that exist, or may exist once an action under way has ended
+  private readonly server: string;
   private readonly timeoutMs: number;
   private readonly ended: Promise<void>;
   private broken: unknown;
@@ -74,11 +75,12 @@ export class Session {
     call: SessionOptions,
     lifetimeMs: number,
   ) {
+    this.server = connection.name;
     this.timeoutMs = call.timeoutMs ?? connection.timeoutMs;
     const deadline = Date.now() + lifetimeMs;
     const asIs = (bytes: Buffer): Buffer => bytes;
-    this.call = grpc.makeBidiStreamRequest(DECODE.path, asIs, DECODE.decode, metadata, { deadline });
-    this.call.on("data", (message: DecodeResponse__Output) => this.receive(message));
+    this.#call = grpc.makeBidiStreamRequest(DECODE.path, asIs, DECODE.decode, metadata, { deadline });
+    this.#call.on("data", (message: DecodeResponse__Output) => this.receive(message));
     const abort = (): void => this.break(call.signal!.reason);
     call.signal?.addEventListener("abort", abort, { once: true });
     this.ended = new Promise((resolve) => {
@@ -87,13 +89,13 @@ export class Session {
         this.break(error);
         resolve();
       };
-      this.call.on("error", (status) => {
+      this.#call.on("error", (status) => {
         const error = fromStatus(status, connection.name, lifetimeMs);
         const isOver = error instanceof AttendError && error.code === "DEADLINE_EXCEEDED"; // the deadlines of actions are timers
         const over = `server ${connection.name}: the lifetime of the session, ${lifetimeMs} ms (lifetimeMs), is over`;
         end(isOver ? new AttendError("DEADLINE_EXCEEDED", over) : error);
       });
-      this.call.on("end", () => end(malformed("the stream ended before its last answer")));
+      this.#call.on("end", () => end(malformed("the stream ended before its last answer")));
     });
   }
 
@@ -131,19 +133,17 @@ export class Session {
 
   /** Makes a new sequence with the tokens of `sequence`. Returns its number: `newSequence`, or the lowest that is free. */
   async fork(sequence = 0, newSequence?: number): Promise<number> {
-    integer(sequence, "fork.sequence");
-    if (newSequence !== undefined) {
-      integer(newSequence, "fork.newSequence");
-    }
+    const from = integer(sequence, "fork.sequence");
+    const wanted = newSequence === undefined ? undefined : integer(newSequence, "fork.newSequence");
     for (;;) {
-      let number = newSequence ?? 1;
-      while (newSequence === undefined && this.sequences.has(number)) {
+      let number = wanted ?? 1;
+      while (wanted === undefined && this.sequences.has(number)) {
         number += 1;
       }
       const isNew = !this.sequences.has(number);
       this.sequences.add(number);
       try {
-        await this.act({ sequence, fork: { newSequence: number } });
+        await this.act({ sequence: from, fork: { newSequence: number } });
         return number;
       } catch (failure) {
         // A session that was resumed has sequences of before.
@@ -151,7 +151,7 @@ export class Session {
         if (isNew && !exists) {
           this.sequences.delete(number);
         }
-        if (!exists || newSequence !== undefined) {
+        if (!exists || wanted !== undefined) {
           throw failure;
         }
       }
@@ -166,8 +166,9 @@ export class Session {
 
   /** Removes a sequence, whose number is then free. */
   async release(sequence: number): Promise<SessionState> {
-    const result = await this.act({ sequence: integer(sequence, "release.sequence"), release: {} });
-    this.sequences.delete(sequence);
+    const number = integer(sequence, "release.sequence");
+    const result = await this.act({ sequence: number, release: {} });
+    this.sequences.delete(number);
     return stateOf(result);
   }
 
@@ -179,7 +180,7 @@ export class Session {
   }
 
   private async finish(): Promise<void> {
-    this.call.end();
+    this.#call.end();
     const timer = alarm(this.timeoutMs, () => this.cancel());
     await this.ended;
     clearTimeout(timer);
@@ -206,10 +207,10 @@ export class Session {
     const id = this.lastId;
     const bytes = DECODE.encode({ ...action, id });
     return new Promise((resolve, reject) => {
-      const late = new AttendError("DEADLINE_EXCEEDED", `session: no answer within ${this.timeoutMs} ms`);
+      const late = new AttendError("DEADLINE_EXCEEDED", `server ${this.server}: no answer within ${this.timeoutMs} ms`);
       const timer = alarm(this.timeoutMs, () => this.break(late));
       this.waiting.set(id, { parts, timer, resolve, reject });
-      this.call.write(bytes);
+      this.#call.write(bytes);
     });
   }
 
@@ -247,7 +248,7 @@ export class Session {
       reject(this.broken);
     }
     this.waiting.clear();
-    this.call.cancel();
+    this.#call.cancel();
   }
 }
 

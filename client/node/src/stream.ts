@@ -48,6 +48,9 @@ export class AttendStream implements AsyncIterable<Block> {
   private async *read(messages: AsyncIterable<AttendStreamResponse__Output>): AsyncGenerator<Block, void, undefined> {
     try {
       for await (const message of messages) {
+        if (this.summaryOf !== undefined) {
+          throw malformed("expected the summary last, found a message after it");
+        }
         if (message.summary) {
           this.summaryOf = readSummary(message.summary);
           continue;

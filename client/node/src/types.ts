@@ -110,7 +110,7 @@ export interface CallOptions {
   /** A signal that cancels the call, which then throws the signal's reason. */
   signal?: AbortSignal;
   /** Metadata, as "attend-priority", "attend-tenant", "x-request-id", "traceparent". */
-  metadata?: Readonly<Record<string, string>>;
+  metadata?: Readonly<Record<string, string | Buffer>>;
 }
 
 /** The k largest weights of each row in descending order, both [H, query_len, k]; the key is -1 where a row has fewer keys. */

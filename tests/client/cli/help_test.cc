@@ -72,5 +72,10 @@ TEST(NearestNameTest, CountsTypingErrors) {
   EXPECT_EQ(NearestName("--x", {}), std::nullopt);
 }
 
+TEST(EmptyValuesTest, AreRefusedBeforeTheyTakeTheNextWord) {
+  EXPECT_THROW(RefuseEmptyValues({"run", "--model=", "--layer=0"}), CLI::ArgumentMismatch);
+  EXPECT_NO_THROW(RefuseEmptyValues({"run", "--model", "", "--text=a=", "--", "--model="}));
+}
+
 }  // namespace
 }  // namespace attention

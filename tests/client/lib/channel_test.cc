@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string TlsFile(const std::string& name) {
   return absl::StrCat(ATTEND_TEST_DATA, "/tls/", name);
@@ -134,6 +135,16 @@ TEST(ChannelTest, FilesThatHoldSomethingElseAreNamed) {
       Ask({.tls = TlsOptions{.key_file = "k.pem"}}),
       StatusIs(absl::StatusCode::kInvalidArgument,
                "certificate and key: expected both or none, found no certificate to k.pem"));
+}
+
+TEST(ChannelTest, PemTextInPlaceOfAPathIsNotShown) {
+  const std::string key = Read(TlsFile("client.key")), certificate = TlsFile("client.pem");
+  for (const TlsOptions& tls : {TlsOptions{.ca_file = key}, TlsOptions{.key_file = key},
+                                TlsOptions{.certificate_file = certificate, .key_file = key}}) {
+    EXPECT_THAT(Ask({.tls = tls}),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("PEM text in place of a path"), Not(HasSubstr("BEGIN")))));
+  }
 }
 
 }  // namespace

@@ -82,7 +82,8 @@ TEST_F(MetadataTest, GoesWithEveryKindOfLoad) {
 }
 
 TEST_F(MetadataTest, IsRefusedWhereHttp2DoesNotCarryIt) {
-  for (const char* name : {"", "Upper", "with space", "grpc-timeout", ":path"}) {
+  for (const char* name :
+       {"", "Upper", "with space", "grpc-timeout", ":path", "connection", "te", "upgrade"}) {
     EXPECT_THAT(Ask({.metadata = {{name, "x"}}}),
                 StatusIs(absl::StatusCode::kInvalidArgument,
                          HasSubstr(absl::StrCat("found \"", name, "\""))));

@@ -22,8 +22,8 @@ class PageServer : public v1::AttentionService::Service {
   using Rule = std::function<grpc::Status(const v1::DecodeRequest&)>;
   using Stream = grpc::ServerReaderWriter<v1::DecodeResponse, v1::DecodeRequest>;
 
-  explicit PageServer(Rule rule = nullptr, int64_t output_width = 0)
-      : rule_(std::move(rule)), output_width_(output_width) {}
+  explicit PageServer(Rule rule = nullptr, v1::DataType output_dtype = v1::FP32)
+      : rule_(std::move(rule)), output_dtype_(output_dtype) {}
 
   const std::string& address() const { return server_.address(); }
   /// The sequences that exist, which begin with sequence 0.
@@ -42,7 +42,7 @@ class PageServer : public v1::AttentionService::Service {
     for (v1::DecodeRequest request; stream->Read(&request);) {
       if (request.has_open()) {
         num_heads = request.open().heads().num_heads();
-        width = output_width_ != 0 ? output_width_ : request.open().heads().head_dim();
+        width = request.open().heads().head_dim();
       }
       const grpc::Status status = rule_ != nullptr ? rule_(request) : grpc::Status::OK;
       if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
@@ -54,7 +54,7 @@ class PageServer : public v1::AttentionService::Service {
       response.mutable_result()->set_message(status.error_message());
       if (status.ok()) {
         Count(request);
-        SendRows(request, num_heads, width, *stream);
+        SendRows(request, num_heads, width, output_dtype_, *stream);
       }
       stream->Write(response);
     }
@@ -77,16 +77,17 @@ class PageServer : public v1::AttentionService::Service {
   }
 
   static void SendRows(const v1::DecodeRequest& request, int64_t num_heads, int64_t width,
-                       Stream& stream) {
+                       v1::DataType output_dtype, Stream& stream) {
     const int64_t rows = request.step().query_key_value().query().shape_size() > 0
                              ? request.step().query_key_value().query().shape(0)
                              : 0;
     if (rows == 0) {
       return;
     }
-    const auto zeros = [](std::initializer_list<int64_t> shape, v1::Tensor& tensor) {
-      int64_t bytes = sizeof(float);
-      tensor.set_dtype(v1::FP32);
+    const auto zeros = [](v1::DataType dtype, std::initializer_list<int64_t> shape,
+                          v1::Tensor& tensor) {
+      int64_t bytes = dtype == v1::FP32 ? 4 : 2;
+      tensor.set_dtype(dtype);
       for (const int64_t extent : shape) {
         tensor.add_shape(extent);
         bytes *= extent;
@@ -95,19 +96,20 @@ class PageServer : public v1::AttentionService::Service {
     };
     v1::DecodeResponse response;
     response.set_id(request.id());
-    zeros({rows, num_heads, width}, *response.mutable_part()->mutable_rows()->mutable_output());
+    zeros(output_dtype, {rows, num_heads, width},
+          *response.mutable_part()->mutable_rows()->mutable_output());
     stream.Write(response);
     for (int64_t head = 0; head < num_heads; ++head) {
       v1::LogSumExpBlock& block = *response.mutable_part()->mutable_log_sum_exp();
       block.set_head(head);
       block.clear_log_sum_exp();
-      zeros({rows}, *block.mutable_log_sum_exp());
+      zeros(v1::FP32, {rows}, *block.mutable_log_sum_exp());
       stream.Write(response);
     }
   }
 
   const Rule rule_;
-  const int64_t output_width_;
+  const v1::DataType output_dtype_;
   mutable Mutex mutex_;
   std::set<int64_t> sequences_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<int64_t, int64_t>> step_rows_ ABSL_GUARDED_BY(mutex_);

@@ -167,6 +167,13 @@ TEST(EncodeRequestTest, NamesATensorThatIsMissing) {
                        HasSubstr("hidden_states.tensor: expected a tensor")));
 }
 
+TEST(EncodeRequestTest, TakesWhatTheLengthPrefixOfGrpcCanSay) {
+  EXPECT_THAT(CheckRequestSize(4294967295), IsOk());
+  EXPECT_THAT(CheckRequestSize(4294967296),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "request: expected fewer than 4294967296 bytes, found 4294967296"));
+}
+
 TEST(DecodeAnswerTest, ReadsTensorsAndSummary) {
   const Tensor output = SeededTensor(1, Dtype::kF32, {2, 3}),
                weights = SeededTensor(2, Dtype::kF32, {1, 2, 2});

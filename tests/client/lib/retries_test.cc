@@ -1,5 +1,7 @@
 // Which calls are made again, and when.
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -95,20 +97,48 @@ TEST(RetriesTest, APauseThatEndsAfterTheDeadlineIsNotMade) {
 TEST(RetriesTest, TheyEndWhileMostCallsFail) {
   RetryBudget budget;
   for (int i = 0; i < 499; ++i) {
-    ASSERT_TRUE(budget.Count(/*succeeded=*/false));
+    ASSERT_TRUE(budget.Count(/*may_be_repeated=*/true));
   }
-  EXPECT_FALSE(budget.Count(/*succeeded=*/false));
-  EXPECT_TRUE(budget.Count(/*succeeded=*/true));
+  EXPECT_FALSE(budget.Count(/*may_be_repeated=*/true));
+  EXPECT_TRUE(budget.Count(/*may_be_repeated=*/false));
 }
 
 TEST(RetriesTest, AnAttemptThatFailsCounts) {
   RetryBudget budget;
   for (int i = 0; i < 499; ++i) {
-    budget.Count(/*succeeded=*/false);
+    budget.Count(/*may_be_repeated=*/true);
   }
   Attempts attempts("/attention.v1.AttentionService/GetModel", /*retries=*/true, absl::Minutes(1),
                     budget);
-  EXPECT_FALSE(attempts.WaitAfter(absl::UnavailableError("gone")));
+  EXPECT_FALSE(
+      attempts.WaitAfter(absl::UnavailableError("gone"), **MakeChannel({.server = "127.0.0.1:1"})));
+}
+
+TEST(RetriesTest, CallsThatSucceedDoNotEndThem) {
+  std::vector<Answer> answers(600);
+  answers.push_back({kUnavailable});
+  const ScriptedServer server(std::move(answers));
+  const auto client = ClientOf(server.address());
+  for (int i = 0; i < 601; ++i) {
+    ASSERT_THAT(client->GetModel("demo"), IsOk());
+  }
+  EXPECT_THAT(server.calls(), SizeIs(602));
+}
+
+// gRPC goes on with a handshake only while a thread waits in it.
+TEST(RetriesTest, AConnectionIsMadeInThePauses) {
+  const ScriptedServer server;
+  const std::shared_ptr<grpc::Channel> channel = *MakeChannel({.server = server.address()});
+  RetryBudget budget;
+  const auto is_ready = [&] {
+    return channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+  };
+  for (int i = 0; i < 400 && !is_ready(); ++i) {
+    Attempts attempts("/attention.v1.AttentionService/GetModel", /*retries=*/true, absl::Minutes(1),
+                      budget);
+    EXPECT_TRUE(attempts.WaitAfter(absl::UnavailableError("gone"), *channel));
+  }
+  EXPECT_TRUE(is_ready());
 }
 
 TEST(RetriesTest, OtherErrorsAreFinal) {

@@ -1,5 +1,6 @@
 // A sequence over servers that hang, refuse, break off or are not there.
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -161,15 +162,69 @@ TEST_F(ShardedFaultsTest, AServerThatIsNotThereIsPassedOver) {
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr(kNoServer)));
 }
 
+TEST_F(ShardedFaultsTest, AServerThatIsBackIsUsedOnceTheOthersAreFull) {
+  std::atomic<bool> is_away = true;
+  PageServer first, second([&is_away](const v1::DecodeRequest&) {
+    return is_away ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "away") : grpc::Status::OK;
+  });
+  const auto session = Open({ShardOn(first.address(), 1), ShardOn(second.address(), 0)});
+  EXPECT_THAT(Append(*session, kFaultPage + 1),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("away")));
+  EXPECT_THAT(session->failures(), SizeIs(1));
+  is_away = false;
+  ASSERT_THAT(Append(*session, kFaultPage + 1), IsOk());
+  EXPECT_THAT(session->held(), ElementsAre(ShardRange{0, kFaultPage, first.address()},
+                                           ShardRange{kFaultPage, 1, second.address()}));
+  EXPECT_THAT(session->failures(), IsEmpty());
+  // Its tokens are missing once it breaks, and only AppendRange uses it again.
+  is_away = true;
+  EXPECT_THAT(Append(*session, 1), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lost:")));
+  is_away = false;
+  EXPECT_THAT(Append(*session, 1), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lost:")));
+  EXPECT_THAT(session->AppendRange(kFaultPage, Rows(1), Rows(1), ShardOn(second.address(), 0)),
+              IsOk());
+  EXPECT_THAT(Append(*session, 1), IsOk());
+}
+
+TEST_F(ShardedFaultsTest, AServerIsJoinedAgainAsItIsGiven) {
+  std::atomic<bool> is_away = false;
+  PageServer first, second([&is_away](const v1::DecodeRequest&) {
+    return is_away ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "away") : grpc::Status::OK;
+  });
+  const auto session = Open({ShardOn(first.address(), 1), ShardOn(second.address(), 1)});
+  ASSERT_THAT(Append(*session, kFaultPage + 1), IsOk());
+  is_away = true;
+  EXPECT_THAT(Append(*session, 1), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lost:")));
+  is_away = false;
+  Shard back = ShardOn(second.address(), 2);
+  back.connection.metadata = {{"Upper", "is refused"}};
+  EXPECT_THAT(session->AppendRange(kFaultPage, Rows(1), Rows(1), back),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"Upper\"")));
+  back.connection.metadata.clear();
+  ASSERT_THAT(session->AppendRange(kFaultPage, Rows(1), Rows(1), back), IsOk());
+  // The share is that of `back`, too.
+  EXPECT_THAT(Append(*session, 2 * kFaultPage - 1), IsOk());
+}
+
+TEST_F(ShardedFaultsTest, SinksAreFinite) {
+  ShardedSessionOptions options;
+  options.shards = {ShardOn(kNoServer, 0)};
+  options.heads.set_num_heads(1);
+  options.options.add_sinks(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_THAT(ShardedSession::Open(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "options.sinks: expected finite FP32 numbers, found nan"));
+}
+
 TEST_F(ShardedFaultsTest, AServerThatBreaksWhileTokensAreTakenBackIsLost) {
-  // The answers have different widths, so they cannot be merged.
+  // The answers have different dtypes, so they cannot be merged.
   PageServer first;
   PageServer second(
       [](const v1::DecodeRequest& request) {
         return request.has_truncate() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone")
                                       : grpc::Status::OK;
       },
-      /*output_width=*/3);
+      /*output_dtype=*/v1::BF16);
   const auto session = Open({ShardOn(first.address(), 1), ShardOn(second.address(), 1)});
   ASSERT_THAT(Append(*session, kFaultPage + 10), IsOk());
   EXPECT_THAT(Step(*session, 1),

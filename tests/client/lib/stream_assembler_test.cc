@@ -77,7 +77,44 @@ TEST_F(StreamAssemblerTest, RefusesUnknownSequencesAndOtherWidths) {
               StatusIs(absl::StatusCode::kInternal, HasSubstr("sequence")));
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 1, 1.0f)), IsOk());
   EXPECT_THAT(assembler_->Add(RowBlock{0, 1, Filled({1, kBlockWidth + 1}, 1.0f)}),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("width")));
+              StatusIs(absl::StatusCode::kInternal,
+                       "malformed answer: a block: expected [1, 3], found [1, 4]"));
+}
+
+TEST_F(StreamAssemblerTest, RefusesBlocksOfAnotherRankOrWithoutRows) {
+  for (const Shape& shape : {Shape{3}, Shape{1, 3, 1}}) {
+    EXPECT_THAT(assembler_->Add(RowBlock{0, 0, Filled(shape, 1.0f)}),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr("a block: expected [")));
+  }
+  EXPECT_THAT(assembler_->Add(RowBlock{0, 0, Filled({}, 1.0f)}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a block, at least")));
+  // Its width would be that of the output.
+  request_.input = TokenIdsInput{{1, 2, 3}, {}};
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  EXPECT_THAT(assembler_->Add(RowBlock{0, 0, Tensor(Dtype::kF32, {0, int64_t{1} << 40})}),
+              StatusIs(absl::StatusCode::kInternal,
+                       "streamed answer: rows of a block, at least: expected 1, found 0"));
+  ASSERT_THAT(assembler_->Add(RowBlock{0, 0, Tensor(Dtype::kF32, {1, 0})}), IsOk());
+  EXPECT_THAT(assembler_->Add(Rows(0, 1, 1, 1.0f)),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("expected [1, 0], found [1, 3]")));
+}
+
+TEST_F(StreamAssemblerTest, AWholeAnswerHasTheShapeOfItsRequest) {
+  const auto check = [this](Shape shape) {
+    result_.output = Tensor(Dtype::kF32, std::move(shape));
+    return CheckOutput(request_, result_);
+  };
+  EXPECT_THAT(check({2, 3, kBlockWidth}), IsOk());
+  EXPECT_THAT(check({2, 3, 4}),
+              StatusIs(absl::StatusCode::kInternal,
+                       "malformed answer: output: expected [2, 3, 3], found [2, 3, 4]"));
+  request_.input = TokenIdsInput{{1, 2, 3}, {}};
+  EXPECT_THAT(check({3, 7}), IsOk());
+  EXPECT_THAT(check({3}), StatusIs(absl::StatusCode::kInternal,
+                                   "malformed answer: output: expected [3, any], found [3]"));
+  EXPECT_THAT(check({2, 7}), StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
+  request_.input = TextInput{{"without tokens"}};
+  EXPECT_THAT(check({3, 7}), StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
 }
 
 TEST_F(StreamAssemblerTest, MissesRowsThatNeverCame) {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { inspect } from "node:util";
 import grpc from "@grpc/grpc-js";
 import { AttendError, Client, Tensor } from "@attend/client";
 import { certificateAt, eventually, offersFlag, seeded, startFakeServer, startServer, tlsFlags } from "./support.mjs";
@@ -270,6 +271,69 @@ describe("a connection", () => {
     }
   });
 
+  test("keeps its token to itself", async () => {
+    const secret = { token: "s3cret", metadata: { authorization: "s3cret" } };
+    await using(secret, (client) => {
+      assert.doesNotMatch(inspect(client, { depth: Infinity, showHidden: true }), /s3cret/);
+      assert.doesNotMatch(JSON.stringify(client), /s3cret/);
+    });
+    const Decode = (call) => call.on("data", ({ id }) => call.write({ id, result: { length: 0, usage: {} } }));
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" });
+      assert.doesNotMatch(inspect(session, { depth: Infinity }), /s3cret/);
+    }, secret);
+  });
+
+  test("sends no token that is empty", async () => {
+    const seen = [];
+    const ListModels = ({ metadata }, callback) => {
+      seen.push(...metadata.get("authorization"));
+      callback(null, {});
+    };
+    for (const token of ["", " \n", () => ""]) {
+      await faking({ ListModels }, (client) => client.listModels(), { token });
+    }
+    assert.deepEqual(seen, []);
+    new Client({ server: "example.com:1", token: " " }).close();
+  });
+
+  test("refuses metadata that HTTP/2 does not carry", async () => {
+    const names = ["", "a b", "\u00e9", ":path", "grpc-timeout", "connection", "Keep-Alive", "te", "transfer-encoding", "upgrade"];
+    const refusals = names.map((name) => [{ [name]: "x" }, `metadata: expected a name`, `found ${JSON.stringify(name)}`]);
+    for (const [metadata, begin, end] of [...refusals, [{ "x-bin": "s3cret" }, "metadata.x-bin: expected a Buffer", "string"]]) {
+      const isRefusal = ({ name, message }) => name === "TypeError" && message.startsWith(begin) && message.endsWith(end);
+      assert.throws(() => new Client({ metadata }), isRefusal);
+      await using({}, (client) => assert.rejects(client.listModels({ metadata }), isRefusal));
+    }
+  });
+
+  test("sends bytes under names in -bin", async () => {
+    const seen = [];
+    const ListModels = ({ metadata }, callback) => {
+      seen.push(...metadata.get("trace-bin"));
+      callback(null, {});
+    };
+    const bytes = Buffer.from([0, 255]);
+    await faking({ ListModels }, (client) => client.listModels({ metadata: { "Trace-bin": bytes } }));
+    assert.deepEqual(seen, [bytes]);
+  });
+
+  test("reads certificates as text, and refuses what is none, without showing it", () => {
+    const [ca, certificate, key] = ["ca.pem", "client.pem", "client.key"].map((name) => readFileSync(certificateAt(name), "utf8"));
+    new Client({ tls: { ca, certificate, key } }).close();
+    for (const [tls, words] of [
+      [{ ca: Buffer.from("junk") }, /^tls.ca: expected a PEM certificate, found none$/],
+      [{ ca: Buffer.alloc(0) }, /^tls.ca: expected a PEM certificate, found none$/],
+      [{ ca: certificateAt("client.key") }, /^tls.ca: expected a PEM certificate, found none at .*client.key$/],
+      [{ certificate: key, key }, /^tls.certificate: expected a PEM certificate, found none$/],
+      [{ certificate, key: certificate }, /^tls.key: expected a PEM private key, found none$/],
+      [{ key }, /^tls: expected both certificate and key, or none, found no certificate$/],
+    ]) {
+      assert.throws(() => new Client({ tls }), { name: "TypeError", message: words });
+    }
+    assert.throws(() => new Client({ tls: { ca: "/nonexistent/ca.pem" } }), { code: "ENOENT", path: "/nonexistent/ca.pem" });
+  });
+
   test("refuses options that it does not have", async () => {
     for (const [options, words] of [
       [{ adress: "a:1" }, /client: expected one of server, .*; found adress/],
@@ -367,7 +431,7 @@ describe("a call", () => {
     const silent = { Attend: never, AttendStream: never, Decode: never };
     await faking(silent, async (client, { calls }) => {
       const request = { model: "demo", tokenIds: [1] };
-      const late = { code: "DEADLINE_EXCEEDED", message: /no answer within 50 ms/ };
+      const late = { code: "DEADLINE_EXCEEDED", message: /^server 127.0.0.1:\d+: no answer within 50 ms/ };
       await assert.rejects(client.attend(request, { timeoutMs: 50 }), late);
       await assert.rejects(client.attendStream(request, { timeoutMs: 50 }).result(), late);
       await assert.rejects(client.session({ model: "demo" }, { timeoutMs: 50 }), late);
@@ -438,6 +502,15 @@ describe("an answer that does not hold together", () => {
     }
   });
 
+  test("is INTERNAL when it has another shape than was asked for", async () => {
+    for (const shape of [[], [1], [2, 4], [1, 4, 1]]) {
+      const output = tensor(shape, 4 * shape.reduce((product, extent) => product * extent, 1));
+      const Attend = (_, callback) => callback(null, { output, summary: {} });
+      const wanted = { code: "INTERNAL", message: `malformed answer: output: expected [1, any], found [${shape.join(", ")}]` };
+      await faking({ Attend }, (client) => assert.rejects(client.attend(request), wanted));
+    }
+  });
+
   test("fails its stream with the same error each time", async () => {
     const AttendStream = (call) => call.emit("error", { code: grpc.status.NOT_FOUND, details: "as told" });
     await faking({ AttendStream }, async (client) => {
@@ -455,6 +528,11 @@ describe("an answer that does not hold together", () => {
       [{}],
       [{ rows: { output: tensor([1, 4], 16) } }],
       [{ summary: {} }],
+      [{ rows: { output: tensor([1], 4) } }, { summary: {} }],
+      [{ rows: { output: tensor([0, 2 ** 40], 0) } }, { rows: { output: tensor([1, 4], 16) } }, { summary: {} }],
+      [{ rows: { output: tensor([1, 0], 0) } }, { rows: { firstRow: 1, output: tensor([1, 4], 16) } }, { summary: {} }],
+      [{ summary: {} }, { rows: { output: tensor([1, 4], 16) } }],
+      [{ rows: { output: tensor([1, 4], 16) } }, { summary: {} }, { summary: {} }],
     ];
     for (const messages of streams) {
       const AttendStream = (call) => {
@@ -472,6 +550,17 @@ describe("an answer that does not hold together", () => {
       const session = await client.session({ model: "demo" }, { lifetimeMs: 200 });
       await delay(400);
       await assert.rejects(session.step({ tokenIds: [1] }), { code: "DEADLINE_EXCEEDED", message: /lifetime of the session, 200 ms/ });
+    });
+  });
+
+  test("numbers the sequences of a session, by bigints too", async () => {
+    const Decode = (call) => call.on("data", ({ id }) => call.write({ id, result: { length: 0, usage: {} } }));
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" });
+      assert.equal(await session.fork(0, 7n), 7);
+      assert.equal(await session.fork(), 1);
+      await session.release(1n);
+      assert.equal(await session.fork(), 1);
     });
   });
 
