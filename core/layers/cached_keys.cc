@@ -1,8 +1,9 @@
 #include "core/layers/cached_keys.h"
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <string>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
@@ -75,18 +76,20 @@ absl::Status CachedKeys::Check(int64_t sequence) const {
 }
 
 absl::Status CachedKeys::CheckShared() const {
-  std::map<const KvCache*, int64_t> owners;
+  std::vector<std::pair<const KvCache*, int64_t>> owners;
+  owners.reserve(cached_.size());
   for (const int64_t sequence : cached_) {
-    const auto [owner, is_new] = owners.emplace(call_.sequences[sequence].cache, sequence);
-    if (!is_new) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sequence ", sequence,
-                       ": cache: expected a cache of its own, found that of "
-                       "sequence ",
-                       owner->second));
-    }
+    owners.emplace_back(call_.sequences[sequence].cache, sequence);
   }
-  return absl::OkStatus();
+  std::sort(owners.begin(), owners.end());
+  const auto owner =
+      std::adjacent_find(owners.begin(), owners.end(),
+                         [](const auto& a, const auto& b) { return a.first == b.first; });
+  return owner == owners.end()
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat(
+                   "sequence ", std::next(owner)->second,
+                   ": cache: expected a cache of its own, found that of sequence ", owner->second));
 }
 
 absl::Status CachedKeys::Reserve() const {
@@ -111,6 +114,7 @@ std::vector<const RotaryTable*> CachedKeys::RotationsOf(std::span<const Rows> ra
   }
   const std::vector<const RotaryTable*> made = tables.Get(rotated, pool_);
   std::vector<const RotaryTable*> result;
+  result.reserve(ranges.size());
   auto next = made.begin();
   for (const Rows& range : ranges) {
     result.push_back(call_.sequences[range.sequence].options.rotary.has_value() ? *next++
@@ -127,6 +131,7 @@ absl::Status CachedKeys::Append(std::span<const Rows> ranges) const {
   const std::vector<const RotaryTable*> rotations =
       RotationsOf(ranges, call_.rotations == nullptr ? own_rotations : *call_.rotations);
   std::vector<KvAppend> appends;
+  appends.reserve(ranges.size());
   for (size_t i = 0; i < ranges.size(); ++i) {
     const LayerSequence& s = call_.sequences[ranges[i].sequence];
     appends.emplace_back(*s.cache, ranges[i].key, ranges[i].value,

@@ -45,6 +45,7 @@ Stage LayerRun::RowRangesOf(int64_t first, int64_t end) const {
 
 absl::Status LayerRun::CacheKeys(const Stage& ranges) {
   std::vector<CachedKeys::Rows> cached;
+  cached.reserve(call_.sequences.size());
   for (const RowRange& range : ranges) {
     const LayerSequence& sequence = call_.sequences[range.sequence];
     const int64_t row = sequence.first_row + range.first_row;

@@ -93,6 +93,17 @@ std::vector<LogitsRow> LogitsRows(const MutableMatrixView& hidden,
   return rows;
 }
 
+/// Writes the rows, which lie apart, to `target` one after the other.
+void GatherRows(std::span<const LogitsRow> rows, const MutableMatrixView& target,
+                ThreadPool& pool) {
+  constexpr int64_t kRows = 16;  // of a task
+  pool.ParallelFor((target.rows + kRows - 1) / kRows, [&](int64_t task, int /*worker*/) {
+    for (int64_t r = task * kRows; r < std::min(target.rows, (task + 1) * kRows); ++r) {
+      StoreRow(rows[r].hidden_states, target, r);
+    }
+  });
+}
+
 void Softcap(float softcap, const MutableMatrixView& logits, ThreadPool& pool) {
   const LogitRow no_terms;
   pool.ParallelFor(logits.rows, [&](int64_t r, int /*worker*/) {
@@ -119,16 +130,11 @@ absl::Status StoreLogits(const Head& head, const MutableMatrixView& hidden, cons
     const MutableMatrixView input{
         workspace.Buffer(kLogitsInput, part.size() * hidden.cols * SizeOf(compute)), compute,
         std::ssize(part), hidden.cols, hidden.cols};
-    for (size_t i = 0; i < part.size(); ++i) {
-      Convert(Dtype::kF32, part[i].hidden_states, compute,
-              ElementAt(input.data, compute, static_cast<int64_t>(i) * hidden.cols), hidden.cols);
-    }
+    GatherRows(part, input, workspace.pool());
     const MutableMatrixView logits =
         Reserve(workspace, kLogitsOutput, std::ssize(part), head.linear.num_columns());
     const OutputRows all{0, logits};
-    head.linear.Run(
-        {.input = {input.data, compute, input.rows, input.cols, input.cols}, .outputs = {&all, 1}},
-        workspace);
+    head.linear.Run({.input = ReadOnly(input), .outputs = {&all, 1}}, workspace);
     if (head.softcap > 0) {
       Softcap(head.softcap, logits, workspace.pool());
     }

@@ -1,6 +1,7 @@
 #include "core/models/stack_run.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "core/layers/slices.h"
 #include "core/runtime/status_macros.h"
@@ -16,10 +17,17 @@ constexpr BufferName kRawOutput{"output before its norm"};
 /// The weights of one layer and sequence: memory for all heads, from which the chosen heads are
 /// copied.
 struct WantedWeights {
-  std::vector<float> all_heads;
+  std::unique_ptr<float[]> all_heads;
   const std::vector<int64_t>* heads = nullptr;
   float* target = nullptr;
   int64_t elements_of_head = 0;
+};
+
+/// A part of the weights of a chosen head.
+struct WeightsPart {
+  const float* source = nullptr;
+  int64_t count = 0;
+  float* target = nullptr;
 };
 
 KvCache* CacheOf(const StackSequence& sequence, int64_t layer) {
@@ -111,21 +119,37 @@ float* StackRun::PlaceWeights(int64_t layer, const StackSequence& sequence) {
       sequence.seq_len *
       model_.NumKeys(layer, CachedLen(sequence, layer) + sequence.seq_len, sequence.memory_len);
   WantedWeights& wanted = wanted_.emplace_back();
-  wanted.all_heads.resize(elements * model_.layer(layer).shape().num_heads);
+  // Not set to zero, which one thread would do: the layer writes every element.
+  wanted.all_heads =
+      std::make_unique_for_overwrite<float[]>(elements * model_.layer(layer).shape().num_heads);
   wanted.heads = &choice.heads;
   wanted.target = target;
   wanted.elements_of_head = elements;
-  return wanted.all_heads.data();
+  return wanted.all_heads.get();
 }
 
 void StackRun::KeepChosenHeads() {
+  constexpr int64_t kElements = 16384;  // of a task
+  std::vector<WeightsPart> parts;
+  int64_t elements = 0;
   for (const WantedWeights& wanted : wanted_) {
     float* target = wanted.target;
     for (const int64_t head : *wanted.heads) {
-      target = std::copy_n(&wanted.all_heads[head * wanted.elements_of_head],
-                           wanted.elements_of_head, target);
+      const float* source = &wanted.all_heads[head * wanted.elements_of_head];
+      for (int64_t i = 0; i < wanted.elements_of_head; i += kElements) {
+        parts.push_back({source + i, std::min(kElements, wanted.elements_of_head - i), target + i});
+      }
+      target += wanted.elements_of_head;
+      elements += wanted.elements_of_head;
     }
   }
+  const int64_t tasks = (elements + kElements - 1) / kElements;
+  const auto first_part = [&](int64_t task) { return task * std::ssize(parts) / tasks; };
+  workspace_.pool().ParallelFor(tasks, [&](int64_t task, int /*worker*/) {
+    for (int64_t i = first_part(task); i < first_part(task + 1); ++i) {
+      std::copy_n(parts[i].source, parts[i].count, parts[i].target);
+    }
+  });
   wanted_.clear();
 }
 

@@ -66,9 +66,10 @@ CaseSpec Attention(Dtype dtype, int64_t batch, int64_t seq_len, int64_t heads, b
           .causal = causal};
 }
 
-CaseSpec Layer(Dtype dtype, int64_t seq_len, int64_t d_model, bool causal) {
+CaseSpec Layer(Dtype dtype, int64_t batch, int64_t seq_len, int64_t d_model, bool causal) {
   return {.dtype = dtype,
           .d_model = d_model,
+          .batch_size = batch,
           .num_heads = d_model / 64,
           .num_kv_heads = d_model / 64,
           .seq_len = seq_len,
@@ -129,19 +130,22 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
                                  Attention(dtype, 1, 197, 12, false),
                                  Attention(dtype, 1, 512, 12, false),
                                  Attention(dtype, 1, 512, 12, true),
+                                 Attention(dtype, 1, 2048, 12, true),
                                  Attention(dtype, 1, 2048, 16, false),
                                  Attention(dtype, 1, 2048, 16, true),
                                  wide,
                                  grouped,
-                                 Layer(dtype, 1, 768, false),
-                                 Layer(dtype, 4, 768, false),
-                                 Layer(dtype, 16, 768, false),
-                                 Layer(dtype, 128, 768, false),
-                                 Layer(dtype, 512, 768, false),
-                                 Layer(dtype, 512, 768, true),
-                                 Layer(dtype, 2048, 1024, true)};
+                                 Layer(dtype, 1, 1, 768, false),
+                                 Layer(dtype, 1, 4, 768, false),
+                                 Layer(dtype, 1, 16, 768, false),
+                                 Layer(dtype, 1, 128, 768, false),
+                                 Layer(dtype, 8, 128, 768, false),
+                                 Layer(dtype, 1, 512, 768, false),
+                                 Layer(dtype, 1, 512, 768, true),
+                                 Layer(dtype, 1, 2048, 1024, false),
+                                 Layer(dtype, 1, 2048, 1024, true)};
   for (const CaseSpec& spec :
-       {Attention(dtype, 1, 512, 12, false), Layer(dtype, 512, 768, false)}) {
+       {Attention(dtype, 1, 512, 12, false), Layer(dtype, 1, 512, 768, false)}) {
     const std::vector<CaseSpec> pair = LengthCases(spec);
     cases.insert(cases.end(), pair.begin(), pair.end());
   }
@@ -168,11 +172,17 @@ std::vector<CaseSpec> OtherSimilarityCases() {
   return cases;
 }
 
+/// More rows of the layer whose scaling is simulated, in a long sequence and in many.
+std::vector<CaseSpec> ManyRowsCases() {
+  return {Layer(Dtype::kF32, 1, 2048, 768, false), Layer(Dtype::kF32, 32, 128, 768, false),
+          Layer(Dtype::kF32, 32, 512, 768, false)};
+}
+
 /// Layers with 8-bit weights.
 std::vector<CaseSpec> Int8LayerCases() {
   std::vector<CaseSpec> cases = {
-      Layer(Dtype::kF32, 1, 768, false), Layer(Dtype::kF32, 16, 768, false),
-      Layer(Dtype::kF32, 128, 768, false), Layer(Dtype::kF32, 512, 768, false)};
+      Layer(Dtype::kF32, 1, 1, 768, false), Layer(Dtype::kF32, 1, 16, 768, false),
+      Layer(Dtype::kF32, 1, 128, 768, false), Layer(Dtype::kF32, 1, 512, 768, false)};
   for (CaseSpec& spec : cases) {
     spec.has_int8_weights = true;
   }
@@ -219,8 +229,8 @@ std::vector<CaseSpec> DecodeCases() {
 std::vector<CaseSpec> AllCases(int max_threads) {
   std::vector<CaseSpec> cases;
   for (const std::vector<CaseSpec>& group :
-       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), OtherSimilarityCases(), Int8LayerCases(),
-        CachedPrefillCases(), DecodeCases()}) {
+       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), ManyRowsCases(), OtherSimilarityCases(),
+        Int8LayerCases(), CachedPrefillCases(), DecodeCases()}) {
     for (const CaseSpec& spec : group) {
       for (int threads = 1; threads <= max_threads; ++threads) {
         cases.push_back(spec);

@@ -16,8 +16,24 @@ import time
 
 import numpy as np
 
-LAYERS = [(128, 768, 12, False), (512, 768, 12, False), (512, 768, 12, True), (2048, 1024, 16, True)]
-ATTENTION = [(128, 12, 64, False), (512, 12, 64, False), (512, 12, 64, True), (2048, 16, 64, True), (1024, 32, 128, True)]
+# Batch, length, d_model and heads, or heads and width of a head; causal or not.
+LAYERS = [
+    (1, 128, 768, 12, False),
+    (8, 128, 768, 12, False),
+    (1, 512, 768, 12, False),
+    (1, 512, 768, 12, True),
+    (1, 2048, 1024, 16, False),
+    (1, 2048, 1024, 16, True),
+]
+ATTENTION = [
+    (1, 128, 12, 64, False),
+    (8, 128, 12, 64, False),
+    (1, 512, 12, 64, False),
+    (1, 512, 12, 64, True),
+    (1, 2048, 12, 64, True),
+    (1, 2048, 16, 64, True),
+    (1, 1024, 32, 128, True),
+]
 
 
 def median_ms(call, seconds=1.0):
@@ -91,21 +107,21 @@ def kernels(threads):
     torch.set_num_threads(threads)
     rng = np.random.default_rng(1)
     dtypes = ((torch.float32, "f32"), (torch.bfloat16, "bf16"))
-    for seq_len, heads, width, causal in ATTENTION:
-        suffix = f"B1_S{seq_len}_H{heads}_D{width}" + ("/causal" if causal else "")
-        flop = 4 * heads * seq_len**2 * width * (0.5 if causal else 1)
+    for batch, seq_len, heads, width, causal in ATTENTION:
+        suffix = f"B{batch}_S{seq_len}_H{heads}_D{width}" + ("/causal" if causal else "")
+        flop = 4 * batch * heads * seq_len**2 * width * (0.5 if causal else 1)
         for dtype, label in dtypes:
-            q, k, v = (torch.randn(1, heads, seq_len, width, dtype=dtype) for _ in range(3))
+            q, k, v = (torch.randn(batch, heads, seq_len, width, dtype=dtype) for _ in range(3))
             attend = torch.nn.functional.scaled_dot_product_attention
             with torch.inference_mode():
                 report("torch", f"attention/{label}/" + suffix, flop, median_ms(lambda: attend(q, k, v, is_causal=causal)))
         run = ort_attention(heads, causal, threads)
-        feeds = {n: rng.standard_normal((1, seq_len, heads * width), dtype=np.float32) for n in "qkv"}
+        feeds = {n: rng.standard_normal((batch, seq_len, heads * width), dtype=np.float32) for n in "qkv"}
         report("onnxruntime", "attention/f32/" + suffix, flop, median_ms(lambda: run(**feeds)))
-    for seq_len, d_model, heads, causal in LAYERS:
-        suffix = f"B1_S{seq_len}_E{d_model}_H{heads}" + ("/causal" if causal else "")
-        flop = 8 * seq_len * d_model**2 + 4 * seq_len**2 * d_model * (0.5 if causal else 1)
-        x = rng.standard_normal((1, seq_len, d_model), dtype=np.float32)
+    for batch, seq_len, d_model, heads, causal in LAYERS:
+        suffix = f"B{batch}_S{seq_len}_E{d_model}_H{heads}" + ("/causal" if causal else "")
+        flop = batch * (8 * seq_len * d_model**2 + 4 * seq_len**2 * d_model * (0.5 if causal else 1))
+        x = rng.standard_normal((batch, seq_len, d_model), dtype=np.float32)
         run = ort_layer(d_model, heads, causal, threads)
         report("onnxruntime", "layer/f32/" + suffix, flop, median_ms(lambda: run(x=x)))
         for dtype, label in dtypes:

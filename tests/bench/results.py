@@ -7,7 +7,7 @@ For each ONEDNN_MAX_CPU_ISA in --isas, and N rounds, runs PROGRAM --filter REGEX
 COMMAND (say `taskset -c 1`). Where --old names an old program, each case is taken in turn with it.
 Prints the median of the rounds: milliseconds, the share of the matrix peak or of a plain read, and with
 --old what the new program takes of the time that the old one took just before, where both have the case.
-The exit status is 1 when an answer is wrong.
+The last rows are the medians of the matrix peak of f32 and of the plain read. The exit status is 1 when an answer is wrong.
 """
 
 import argparse
@@ -58,6 +58,12 @@ def cell(new, old):
     return text
 
 
+def peak(runs, field):
+    """The median of a rate that all f32 cases of an instruction set were compared with."""
+    rates = [run[field] for run in runs if field in run and "/f32/" in run["name"]]
+    return f"{statistics.median(rates):.3g}" if rates else ""
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -77,12 +83,16 @@ def main():
         rounds.append({isa: run(options, options.program, isa, options.filter, seconds) for isa in isas})
     print("| case | " + " | ".join(isas) + " |")
     print("|---" * (len(isas) + 1) + "|")
+    runs = {isa: [] for isa in isas}
     for name in rounds[0][isas[0]]:
         cells = []
         for isa in isas:
             new, old = pairs(options, isa, name) if options.old else ([r[isa][name] for r in rounds], [])
             cells.append(cell(new, old))
+            runs[isa] += new
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    for title, field in (("matrix peak, GFLOP/s", "peak_gflops"), ("plain read, GB/s", "read_gb_per_s")):
+        print(f"| {title} | " + " | ".join(peak(runs[isa], field) for isa in isas) + " |")
 
 
 if __name__ == "__main__":
