@@ -1,6 +1,7 @@
 #include "core/kernels/attention/flash_attention.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/kernels/attention/attention_tile.h"
@@ -161,6 +162,7 @@ void FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes) 
   std::byte* memory = workspace_.Buffer(kPackedKeyValue, packed_bytes);
   std::vector<KeysToPack> packs;
   std::vector<QueryTile> tiles;
+  tiles.reserve(pass.size());
   for (HeadWork& work : pass) {
     const RowRange& range = work.part->range;
     const Prepared& p = prepared_[range.sequence];
@@ -180,6 +182,8 @@ void FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes) 
 void FlashAttention::AttendInPasses(std::span<const Part> parts) {
   const int64_t most_bytes = std::max(kPackedBytes, kMostPadding * OwnBytes(parts));
   std::vector<HeadWork> pass;
+  pass.reserve(
+      std::min(kMostHeads, parts.size() * static_cast<size_t>(prepared_.front().num_kv_heads())));
   int64_t bytes = 0;
   for (const Part& part : parts) {
     const Prepared& p = prepared_[part.range.sequence];
@@ -257,6 +261,7 @@ void FlashAttention::AttendPrivately(std::span<const Part> parts) {
 void FlashAttention::Attend(const Stage& stage) {
   const KernelLease lease;
   std::vector<Part> parts;
+  parts.reserve(std::distance(stage.begin(), stage.end()));
   for (const RowRange& range : stage) {
     const bool packs = prepared_[range.sequence].packs_in_stages();
     parts.push_back({range, packs ? KeysNeeded(range) : 0});
