@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/runtime/cpu_budget.h"
 #include "tests/bench/cases.h"
@@ -24,44 +26,80 @@ int64_t Now() {
 /// The least number of runs of which the median is taken.
 constexpr size_t kMinRuns = 7;
 
-/// Calls `run` until `seconds` have passed, once before to warm up. Returns the median of what it
-/// returns.
-template <typename Run, typename Less>
-auto MedianOf(double seconds, const Run& run, const Less& less) {
+/// Calls `run` until `seconds` have passed, once before to warm up.
+template <typename Run>
+void Repeat(double seconds, const Run& run) {
   run();
-  std::vector<decltype(run())> results;
   const int64_t end = Now() + static_cast<int64_t>(seconds * 1e9);
-  while (results.size() < kMinRuns || Now() < end) {
-    results.push_back(run());
+  for (size_t runs = 0; runs < kMinRuns || Now() < end; ++runs) {
+    run();
   }
-  const auto middle = results.begin() + static_cast<int64_t>(results.size() / 2);
-  std::nth_element(results.begin(), middle, results.end(), less);
+}
+
+int64_t MedianOf(std::vector<int64_t> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-Schedule Simulate(const CaseSpec& spec, int threads, int64_t start_ns, double seconds) {
-  SimulatedPool pool(threads, start_ns, Now);
-  Workspace workspace(pool);
-  const std::unique_ptr<Case> computation = MakeCase(spec);
-  const auto run = [&] {
-    pool.Begin();
-    computation->Run(workspace);
-    return pool.End();
-  };
-  return MedianOf(seconds, run,
-                  [](const Schedule& a, const Schedule& b) { return a.total_ns() < b.total_ns(); });
-}
+/// A case on simulated threads.
+class Simulation {
+ public:
+  Simulation(const CaseSpec& spec, int threads, int64_t start_ns)
+      : pool_(threads, start_ns, Now), computation_(MakeCase(spec)) {}
 
-int64_t MeasureThreads(const CaseSpec& spec, int threads, double seconds) {
-  ThreadPool pool(threads);
-  Workspace workspace(pool);
-  const std::unique_ptr<Case> computation = MakeCase(spec);
-  const auto run = [&] {
+  void Run() {
+    pool_.Begin();
+    computation_->Run(workspace_);
+    pool_.End();
+  }
+  Schedule schedule() const { return pool_.MedianSchedule(); }
+
+ private:
+  SimulatedPool pool_;
+  Workspace workspace_{pool_};
+  const std::unique_ptr<Case> computation_;
+};
+
+/// A case on threads of this machine.
+class Measurement {
+ public:
+  Measurement(const CaseSpec& spec, int threads) : pool_(threads), computation_(MakeCase(spec)) {}
+
+  int64_t Run() {
     const int64_t begin = Now();
-    computation->Run(workspace);
+    computation_->Run(workspace_);
     return Now() - begin;
-  };
-  return MedianOf(seconds, run, std::less<>());
+  }
+
+ private:
+  ThreadPool pool_;
+  Workspace workspace_{pool_};
+  const std::unique_ptr<Case> computation_;
+};
+
+/// What one case gave on so many threads. One thread, all threads and the machine take turns, since
+/// the clock of a shared machine drifts by more than they differ.
+struct Comparison {
+  Schedule one;
+  Schedule all;
+  int64_t measured_ns = 0;  // the median; 0: the machine has fewer threads
+};
+
+Comparison Compare(const CaseSpec& spec, int threads, int64_t start_ns, double seconds) {
+  Simulation one(spec, 1, start_ns);
+  Simulation all(spec, threads, start_ns);
+  std::optional<Measurement> machine;
+  if (threads <= CpuBudget()) {
+    machine.emplace(spec, threads);
+  }
+  std::vector<int64_t> measured;
+  Repeat(seconds, [&] {
+    one.Run();
+    all.Run();
+    measured.push_back(machine.has_value() ? machine->Run() : 0);
+  });
+  return {one.schedule(), all.schedule(), MedianOf(measured)};
 }
 
 /// Measures what a call of ParallelFor with one task for each of two threads takes longer than a
@@ -70,7 +108,8 @@ int64_t MeasureStart() {
   constexpr int kCalls = 100;
   constexpr int64_t kTaskNs = 5000;
   ThreadPool pool(2);
-  const auto run = [&] {
+  std::vector<int64_t> results;
+  Repeat(0.05, [&] {
     const int64_t begin = Now();
     for (int i = 0; i < kCalls; ++i) {
       pool.ParallelFor(2, [](int64_t, int) {
@@ -78,9 +117,9 @@ int64_t MeasureStart() {
         }
       });
     }
-    return (Now() - begin) / kCalls - kTaskNs;
-  };
-  return MedianOf(0.05, run, std::less<>());
+    results.push_back((Now() - begin) / kCalls - kTaskNs);
+  });
+  return MedianOf(results);
 }
 
 /// A plain read of the memory of a case, by one thread and by several.
@@ -107,10 +146,11 @@ struct SharedRead {
 
 double Share(int64_t part_ns, double of_ns) { return 100 * static_cast<double>(part_ns) / of_ns; }
 
-void Print(const char* name, int threads, const Schedule& one, const Schedule& s) {
+void Print(const char* name, int threads, const Comparison& found) {
+  const Schedule& s = found.all;
   const double all_ns = static_cast<double>(s.total_ns()) * threads;
   std::printf("%-36s %4d %11.3f ms %5.1f %%  %5.1f %% %5.1f %% %5.1f %%  %5ld", name, threads,
-              static_cast<double>(s.total_ns()) / 1e6, Share(one.total_ns(), all_ns),
+              static_cast<double>(s.total_ns()) / 1e6, Share(found.one.total_ns(), all_ns),
               Share(s.serial_ns * (threads - 1), all_ns), Share(s.waiting_ns, all_ns),
               Share(s.start_ns * threads, all_ns), s.calls);
 }
@@ -129,16 +169,17 @@ void PrintSchedules(const std::regex& filter, const std::vector<int>& threads, d
       continue;
     }
     const std::string name = spec.name.substr(0, spec.name.rfind("/threads"));
-    const Schedule one = Simulate(spec, 1, start_ns, seconds);
     for (const int count : threads) {
-      const Schedule schedule = count == 1 ? one : Simulate(spec, count, start_ns, seconds);
-      Print(name.c_str(), count, one, schedule);
-      if (count <= CpuBudget()) {
+      const Comparison found = Compare(spec, count, start_ns, seconds);
+      Print(name.c_str(), count, found);
+      if (found.measured_ns > 0) {
         const SharedRead read(spec, count);
-        std::printf("   sharing memory %.3f ms, measured %.3f ms; %.1f MB at %.1f, %.1f GB/s",
-                    static_cast<double>(schedule.total_ns() + read.SharingNs()) / 1e6,
-                    static_cast<double>(MeasureThreads(spec, count, seconds)) / 1e6,
-                    read.bytes / 1e6, read.bytes / read.alone_ns, read.bytes / read.together_ns);
+        const auto shared_ns = static_cast<double>(found.all.total_ns() + read.SharingNs());
+        const auto measured_ns = static_cast<double>(found.measured_ns);
+        std::printf(
+            "   sharing memory %.3f ms, x%.2f of measured %.3f ms; %.1f MB at %.1f, %.1f GB/s",
+            shared_ns / 1e6, shared_ns / measured_ns, measured_ns / 1e6, read.bytes / 1e6,
+            read.bytes / read.alone_ns, read.bytes / read.together_ns);
       }
       std::printf("\n");
       std::fflush(stdout);

@@ -28,6 +28,10 @@ struct Schedule {
 /// Runs every task on the calling thread, and gives it to the simulated thread that would have
 /// claimed it: the one that is free first takes the next of TaskRanges, as in ThreadPool. What
 /// threads do to each other, in caches and in the bandwidth of memory, is not simulated.
+///
+/// The same computation is run several times. Then MedianSchedule replays it with the median time
+/// of each task: in a single run some of its thousands of tasks are always held up by the machine,
+/// and many threads wait for the slowest.
 class SimulatedPool final : public ThreadPool {
  public:
   /// `start_ns`: what a call of ParallelFor costs beside its tasks.
@@ -37,17 +41,33 @@ class SimulatedPool final : public ThreadPool {
   int num_threads() const override { return num_threads_; }
   void ParallelFor(int64_t count, Task task) override;
 
-  /// Forgets what was recorded: a computation begins.
+  /// A run begins.
   void Begin();
-  /// Returns the schedule since Begin.
+  /// The run ends. Returns its schedule.
   Schedule End();
+  /// Returns the schedule of all runs together. REQUIRES: at least one.
+  Schedule MedianSchedule() const;
 
  private:
+  /// The times of a call of ParallelFor, and of what one thread does before it, in all runs.
+  struct Times {
+    std::vector<int64_t> before;
+    std::vector<std::vector<int64_t>> tasks;
+  };
+  /// Returns the nanoseconds of a task, which runs on a thread.
+  using TimeOf = std::function<int64_t(int64_t task, int worker)>;
+
+  void RecordSerial();
+  /// Adds a call of ParallelFor to a schedule.
+  void AddCall(int64_t count, const TimeOf& time_of, Schedule& schedule) const;
+
   const int num_threads_;
   const int64_t start_ns_;
   const NowNs clock_;
+  size_t call_ = 0;  // of the run
   int64_t serial_from_ns_ = 0;
-  Schedule schedule_;
+  Schedule schedule_;         // of the run
+  std::vector<Times> times_;  // by call; the last one has no tasks
 };
 
 }  // namespace attention::bench

@@ -67,5 +67,24 @@ TEST_F(SimulatedPoolTest, OneThreadDoesEverythingInOrder) {
   EXPECT_EQ(s.waiting_ns + s.start_ns, 0);
 }
 
+TEST_F(SimulatedPoolTest, TheScheduleOfAllRunsHasTheMedianOfEachTask) {
+  SimulatedPool pool = Pool(2);
+  const std::vector<int64_t> serial = {1, 90, 3};
+  const std::vector<std::vector<int64_t>> durations = {{30, 20, 10}, {30, 500, 12}, {700, 20, 14}};
+  for (size_t run = 0; run < durations.size(); ++run) {
+    pool.Begin();
+    now_ += serial[run];
+    Run(pool, durations[run]);
+    now_ += 5;
+    pool.End();
+  }
+  const Schedule s = pool.MedianSchedule();
+  EXPECT_EQ(s.serial_ns, 3 + 5);
+  EXPECT_EQ(s.work_ns, 30 + 20 + 12);
+  EXPECT_EQ(s.parallel_ns, 12 + 20);
+  EXPECT_EQ(s.waiting_ns, 2);
+  EXPECT_EQ(s.calls, 1);
+}
+
 }  // namespace
 }  // namespace attention::bench
