@@ -154,23 +154,30 @@ void DuplexCall::OnRead(bool ok) {
 
 void DuplexCall::Take(const grpc::ByteBuffer& message) {
   const TimePoint arrival = steady_clock::now();
-  const int64_t inflating = InflatingCost(message, environment_.unary_limit.max_bytes);
-  const int64_t cost = inflating > 0 ? inflating : PlanningCost(message);
-  if (cost <= kSmallPlanBytes) {
+  const absl::StatusOr<int64_t> cost =
+      Contain("the request", [&] { return ReserveIfLarge(message); });
+  if (!cost.ok()) {
+    RefuseRoom(message, arrival, cost.status());
+    return;
+  }
+  if (held_ == nullptr) {
     TakeNow(message, arrival);
     return;
   }
-  absl::StatusOr<std::unique_ptr<HeldBytes>> held = environment_.executor.Reserve(
-      message_metadata_.request_class, static_cast<int64_t>(message.Length()));
-  if (!held.ok()) {
-    RefuseRoom(message, arrival, held.status());
-    return;
-  }
-  held_ = *std::move(held);
-  RunOnSideThread(cost, [this, message, arrival] {
+  RunOnSideThread(*cost, [this, message, arrival] {
     held_.reset();
     TakeNow(message, arrival);
   });
+}
+
+absl::StatusOr<int64_t> DuplexCall::ReserveIfLarge(const grpc::ByteBuffer& message) {
+  const int64_t inflating = InflatingCost(message, environment_.unary_limit.max_bytes);
+  const int64_t cost = inflating > 0 ? inflating : PlanningCost(message);
+  if (cost > kSmallPlanBytes) {
+    ASSIGN_OR_RETURN(held_, environment_.executor.Reserve(message_metadata_.request_class,
+                                                          static_cast<int64_t>(message.Length())));
+  }
+  return cost;
 }
 
 void DuplexCall::RefuseRoom(const grpc::ByteBuffer& message, TimePoint arrival,

@@ -144,6 +144,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   absl::Status AdmitMessage(const grpc::ByteBuffer& message);
   /// Reserves memory for a large message, and handles it on a side thread.
   void Take(const grpc::ByteBuffer& message);
+  /// Returns the cost of handling the message. Holds its bytes if a side thread has to.
+  absl::StatusOr<int64_t> ReserveIfLarge(const grpc::ByteBuffer& message);
   /// Refuses a large message for which there is no memory. What cannot be told apart from other
   /// requests without reading it, as compressed messages, ends the call.
   void RefuseRoom(const grpc::ByteBuffer& message, TimePoint arrival, const absl::Status& status);
