@@ -12,6 +12,7 @@
 #include "core/runtime/thread_pool.h"
 #include "core/tensor/seeded.h"
 #include "core/tensor/tensor.h"
+#include "tests/bench/median.h"
 
 namespace attention::bench {
 namespace {
@@ -24,11 +25,6 @@ double NanosecondsOf(const std::function<void()>& f) {
   const auto start = Clock::now();
   f();
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-}
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
 }
 
 class PeakKernel {
@@ -108,7 +104,7 @@ double ReadNs(double bytes, int threads) {
   while (Clock::now() < end || times_ns.size() < kLeastTimes) {
     times_ns.push_back(NanosecondsOf([&] { read.Run(); }));
   }
-  return Median(times_ns);
+  return MedianOf(times_ns);
 }
 
 Measurement Measure(const MeasureOptions& options, const std::function<void()>& computation) {
@@ -139,13 +135,13 @@ Measurement Measure(const MeasureOptions& options, const std::function<void()>& 
     case_ns.push_back(NanosecondsOf(computation));
   }
   Measurement m;
-  m.median_ns = Median(case_ns);
+  m.median_ns = MedianOf(case_ns);
   m.gflops = options.flop / m.median_ns;
-  m.peak_gflops = PeakKernel::kFlop / Median(peak_ns) * options.threads;
+  m.peak_gflops = PeakKernel::kFlop / MedianOf(peak_ns) * options.threads;
   m.share = m.gflops / m.peak_gflops;
   if (read.has_value()) {
     m.gb_per_s = options.bytes / m.median_ns;
-    m.read_gb_per_s = options.bytes / Median(read_ns);
+    m.read_gb_per_s = options.bytes / MedianOf(read_ns);
     m.share = m.gb_per_s / m.read_gb_per_s;
   }
   return m;

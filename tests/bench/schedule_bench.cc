@@ -12,6 +12,7 @@
 #include "core/runtime/cpu_budget.h"
 #include "tests/bench/cases.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/median.h"
 #include "tests/bench/simulated_pool.h"
 
 namespace attention::bench {
@@ -23,23 +24,28 @@ int64_t Now() {
       .count();
 }
 
-/// The least number of runs of which the median is taken.
-constexpr size_t kMinRuns = 7;
+/// The least number of turns, and of calls in a turn. The first call of a turn finds cold caches
+/// and sleeping threads, which the median leaves out.
+constexpr int kMinTurns = 4;
+constexpr int kMinCalls = 3;
+constexpr int64_t kTurnNs = 5'000'000;
 
-/// Calls `run` until `seconds` have passed, once before to warm up.
-template <typename Run>
-void Repeat(double seconds, const Run& run) {
-  run();
-  const int64_t end = Now() + static_cast<int64_t>(seconds * 1e9);
-  for (size_t runs = 0; runs < kMinRuns || Now() < end; ++runs) {
-    run();
+/// Calls `call` for one turn.
+template <typename Call>
+void TakeTurn(const Call& call) {
+  const int64_t end = Now() + kTurnNs;
+  for (int calls = 0; calls < kMinCalls || Now() < end; ++calls) {
+    call();
   }
 }
 
-int64_t MedianOf(std::vector<int64_t> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// Calls `turn` until `seconds` have passed.
+template <typename Turn>
+void Repeat(double seconds, const Turn& turn) {
+  const int64_t end = Now() + static_cast<int64_t>(seconds * 1e9);
+  for (int turns = 0; turns < kMinTurns || Now() < end; ++turns) {
+    turn();
+  }
 }
 
 /// A case on simulated threads.
@@ -95,11 +101,13 @@ Comparison Compare(const CaseSpec& spec, int threads, int64_t start_ns, double s
   }
   std::vector<int64_t> measured;
   Repeat(seconds, [&] {
-    one.Run();
-    all.Run();
-    measured.push_back(machine.has_value() ? machine->Run() : 0);
+    TakeTurn([&] { one.Run(); });
+    TakeTurn([&] { all.Run(); });
+    if (machine.has_value()) {
+      TakeTurn([&] { measured.push_back(machine->Run()); });
+    }
   });
-  return {one.schedule(), all.schedule(), MedianOf(measured)};
+  return {one.schedule(), all.schedule(), measured.empty() ? 0 : MedianOf(measured)};
 }
 
 /// Measures what a call of ParallelFor with one task for each of two threads takes longer than a

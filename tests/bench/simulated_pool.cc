@@ -3,18 +3,9 @@
 #include <algorithm>
 
 #include "core/runtime/task_ranges.h"
+#include "tests/bench/median.h"
 
 namespace attention::bench {
-
-namespace {
-
-int64_t Median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-}  // namespace
 
 void SimulatedPool::Begin() {
   schedule_ = Schedule();
@@ -30,10 +21,10 @@ Schedule SimulatedPool::End() {
 Schedule SimulatedPool::MedianSchedule() const {
   Schedule schedule;
   for (const Times& times : times_) {
-    schedule.serial_ns += Median(times.before);
+    schedule.serial_ns += MedianOf(times.before);
     AddCall(
         std::ssize(times.tasks),
-        [&](int64_t task, int /*worker*/) { return Median(times.tasks[task]); }, schedule);
+        [&](int64_t task, int /*worker*/) { return MedianOf(times.tasks[task]); }, schedule);
   }
   return schedule;
 }
