@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -29,8 +30,9 @@ constexpr char kModelsExamples[] = R"(Examples:
   attend models --json | jq '.[].name'
   attend models --states
   attend models --load gpt2:2 --timeout 5m --server 127.0.0.1:8003   the server's admin listener
+  attend models --verify gpt2 --max-relative-l2 0.02 --server 127.0.0.1:8003
 
-Exit codes: 0 done, 1 failed, 2 wrong usage.)";
+Exit codes: 0 done, 1 failed or an error above --max-relative-l2, 2 wrong usage.)";
 
 struct ModelsFlags {
   ClientOptions server;
@@ -41,8 +43,9 @@ struct ModelsFlags {
   // The action on the server's folder of models; at most one of:
   bool states = false;
   bool reload = false;
-  std::string load, unload;           // NAME or NAME:VERSION
-  std::optional<std::string> verify;  // the model; empty: all models
+  std::string load, unload;                                          // NAME or NAME:VERSION
+  std::optional<std::string> verify;                                 // the model; empty: all models
+  double max_relative_l2 = std::numeric_limits<double>::infinity();  // of --verify
 
   int num_actions() const {
     return int{states} + int{reload} + int{verify.has_value()} + int{!load.empty()} +
@@ -206,6 +209,20 @@ absl::StatusOr<Verifications> VerifyModels(AttentionClient& client, const std::s
   return verifications;
 }
 
+/// Returns an error that names the first difference whose relative L2 is above `limit`, or NaN.
+absl::Status CheckDifferences(const Verifications& verifications, double limit) {
+  for (const v1::VerifyModelResponse& verified : verifications) {
+    for (const v1::VerifyModelResponse::Difference& difference : verified.differences()) {
+      if (!(difference.relative_l2() <= limit)) {
+        return absl::FailedPreconditionError(absl::StrFormat(
+            "%s version %d: %s: expected a relative L2 of at most %g, found %.2e", verified.model(),
+            verified.version(), difference.of(), limit, difference.relative_l2()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 template <typename Outcome>
 int Print(const absl::StatusOr<Outcome>& outcome, bool as_json) {
   if (!outcome.ok()) {
@@ -225,7 +242,10 @@ int RunModels(const ModelsFlags& flags) {
     return ExitCodeOf(client.status());
   }
   if (flags.verify.has_value()) {
-    return Print(VerifyModels(**client, *flags.verify), flags.json);
+    const absl::StatusOr<Verifications> verified = VerifyModels(**client, *flags.verify);
+    const int exit_code = Print(verified, flags.json);
+    return exit_code == 0 ? ExitCodeOf(CheckDifferences(*verified, flags.max_relative_l2))
+                          : exit_code;
   }
   if (!flags.is_admin()) {
     return ExitCodeOf(flags.model.empty() ? PrintModels(**client, flags)
@@ -242,7 +262,7 @@ int RunModels(const ModelsFlags& flags) {
 }
 
 void AddAdminFlags(CLI::App& command, ModelsFlags& flags) {
-  HelpGroup group(command, "Manage the models of attend-server --models (at most one flag)");
+  HelpGroup group(command, "Manage the models of attend-server --models (one action at a time)");
   const auto named = [accepts = Accepts(ParseNamedVersion)](const std::string& text) {
     return absl::StartsWith(text, "--") ? absl::StrCat("expected a name, found the flag ", text)
                                         : accepts(text);
@@ -265,6 +285,11 @@ void AddAdminFlags(CLI::App& command, ModelsFlags& flags) {
           "Compare answers in the weights' dtype with answers in fp32; without NAME, of all models")
       ->expected(0, 1)
       ->check(named);
+  group
+      .Value("--max-relative-l2", flags.max_relative_l2, "NUMBER",
+             "Exit 1 when the norm of a difference divided by that of the fp32 answer is larger")
+      ->check(NumberThat([](double x) { return x > 0 && x < 1; }, "a number above 0 and below 1"))
+      ->needs("--verify");
 }
 
 }  // namespace

@@ -101,6 +101,17 @@ TEST_F(ModelsTest, VerifiesOneModelOrAll) {
   EXPECT_LT(json[0]["differences"].back()["relative_l2"], 0.03);
 }
 
+TEST_F(ModelsTest, VerifiesAgainstALimit) {
+  EXPECT_EQ(Models({"--verify=gpt2", "--max-relative-l2=0.03"}).exit_code, 0);
+  const Outcome beyond = Models({"--verify=gpt2", "--max-relative-l2=1e-9"});
+  EXPECT_EQ(beyond.exit_code, 1);
+  EXPECT_THAT(beyond.out, HasSubstr("TOP-1 AGREEMENT")) << "the table comes all the same";
+  EXPECT_THAT(beyond.err, HasSubstr("gpt2 version 1: layer 0: expected a relative L2 of at most "
+                                    "1e-09, found "));
+  EXPECT_EQ(Models({"--verify=gpt2", "--max-relative-l2=0"}).exit_code, 2);
+  EXPECT_EQ(Models({"--states", "--max-relative-l2=0.03"}).exit_code, 2);
+}
+
 TEST(ModelsUsageTest, RefusesAFolderThatIsNotThere) {
   Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--admin-listen=none",
                   "--models=/nonexistent/models"});

@@ -107,9 +107,11 @@ class ShardedSession:
         self._running = 0  # the number of tasks
         self.length = 0
         """The number of tokens, including those that are missing."""
-        for client, max_tokens in shards:
-            _check_client(client)
-            self._add_server(client, max_tokens)
+        for shard in shards:
+            if not isinstance(shard, (tuple, list)) or len(shard) != 2:
+                raise TypeError(f"shards: expected pairs of an attend.Client and its maximum number of tokens, found {shard!r}")
+            _check_client(shard[0])
+            self._add_server(*shard)
         if not self._servers:
             raise ValueError("shards: expected at least one, found none")
         self._connect(self._servers[0])
