@@ -57,18 +57,45 @@ class SequenceHiddenStates {
   const ModelSequence& sequence_;
 };
 
-void StoreMean(const MutableMatrixView& hidden, const ModelSequence& sequence) {
+/// The maximum number of columns whose means one task computes.
+constexpr int64_t kMeanColumns = 32;
+
+/// Writes the means of the rows from column `first` on, of kMeanColumns columns or up to the last.
+void StoreMeans(const MutableMatrixView& hidden, const ModelSequence& sequence, int64_t first) {
   const SequenceHiddenStates states(hidden, sequence);
-  std::vector<double> sum(hidden.cols);
+  const int64_t count = std::min(kMeanColumns, hidden.cols - first);
+  double sums[kMeanColumns] = {};
   for (int64_t r = 0; r < states.rows(); ++r) {
-    const float* row = states.Row(r);
-    std::transform(sum.begin(), sum.end(), row, sum.begin(), std::plus<>());
+    const float* row = states.Row(r) + first;
+    std::transform(sums, sums + count, row, sums, std::plus<>());
   }
-  std::vector<float> mean(hidden.cols);
-  std::transform(sum.begin(), sum.end(), mean.begin(), [&](double total) {
+  float means[kMeanColumns];
+  std::transform(sums, sums + count, means, [&](double total) {
     return static_cast<float>(total / static_cast<double>(states.rows()));
   });
-  StoreRow(mean.data(), sequence.output, 0);
+  const MutableMatrixView& output = sequence.output;
+  Convert(Dtype::kF32, means, output.dtype, ElementAt(output.data, output.dtype, first), count);
+}
+
+void StorePooled(const MutableMatrixView& hidden, std::span<const ModelSequence> sequences,
+                 ThreadPool& pool) {
+  struct Means {
+    const ModelSequence* sequence;
+    int64_t first_column;
+  };
+  std::vector<Means> means;
+  for (const ModelSequence& s : sequences) {
+    if (s.wanted == ModelOutput::kFirstPooled) {
+      StoreRow(SequenceHiddenStates(hidden, s).Row(0), s.output, 0);
+    }
+    const int64_t columns = s.wanted == ModelOutput::kMeanPooled ? hidden.cols : 0;
+    for (int64_t column = 0; column < columns; column += kMeanColumns) {
+      means.push_back({&s, column});
+    }
+  }
+  pool.ParallelFor(std::ssize(means), [&](int64_t i, int /*worker*/) {
+    StoreMeans(hidden, *means[i].sequence, means[i].first_column);
+  });
 }
 
 /// A row of hidden states, and the memory for its logits.
@@ -176,16 +203,8 @@ void StoreHiddenStates(const MutableMatrixView& hidden, std::span<const ModelSeq
 
 absl::Status StoreOutputs(const ModelParts& state, const MutableMatrixView& hidden,
                           const ModelCall& call, Workspace& workspace) {
-  ThreadPool& pool = workspace.pool();
-  pool.ParallelFor(std::ssize(call.sequences), [&](int64_t i, int /*worker*/) {
-    const ModelSequence& s = call.sequences[i];
-    if (s.wanted == ModelOutput::kMeanPooled) {
-      StoreMean(hidden, s);
-    } else if (s.wanted == ModelOutput::kFirstPooled) {
-      StoreRow(SequenceHiddenStates(hidden, s).Row(0), s.output, 0);
-    }
-  });
-  StoreHiddenStates(hidden, call.sequences, pool);
+  StorePooled(hidden, call.sequences, workspace.pool());
+  StoreHiddenStates(hidden, call.sequences, workspace.pool());
   return state.head.has_value() ? StoreLogits(*state.head, hidden, call, workspace)
                                 : absl::OkStatus();
 }

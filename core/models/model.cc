@@ -104,12 +104,17 @@ absl::Status Model::ValidateTokens(const TokenSequence& tokens) const {
   return status;
 }
 
-void Model::Embed(const TokenSequence& tokens, float* hidden_states) const {
+void Model::EmbedRows(const TokenSequence& tokens, int64_t first, int64_t count,
+                      float* hidden_states) const {
   const Embedding& embedding = *state_->embedding;
   const int64_t width = state_->info.d_model;
   int64_t counted = 0;  // tokens that are no padding
-  for (int64_t i = 0; i < std::ssize(tokens.ids); ++i) {
-    float* row = hidden_states + i * width;
+  if (embedding.padding_id.has_value()) {
+    counted =
+        first - std::count(tokens.ids.begin(), tokens.ids.begin() + first, *embedding.padding_id);
+  }
+  for (int64_t i = first; i < first + count; ++i) {
+    float* row = hidden_states + (i - first) * width;
     CopyTokenRow(*state_, tokens.ids[i], row);
     if (embedding.scale != 1) {
       std::transform(row, row + width, row, [&](float x) { return x * embedding.scale; });
@@ -128,7 +133,7 @@ void Model::Embed(const TokenSequence& tokens, float* hidden_states) const {
   }
   if (embedding.norm.has_value()) {
     ThreadPool alone(1);
-    const MutableMatrixView rows{hidden_states, Dtype::kF32, std::ssize(tokens.ids), width, width};
+    const MutableMatrixView rows{hidden_states, Dtype::kF32, count, width, width};
     embedding.norm->Run({rows.data, rows.dtype, rows.rows, width, width}, rows, alone);
   }
 }

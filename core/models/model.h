@@ -109,7 +109,13 @@ class Model {
   /// many positions.
   absl::Status ValidateTokens(const TokenSequence& tokens) const;
   /// Writes the embedded tokens, f32 [ids, d_model]. REQUIRES: ValidateTokens was OK.
-  void Embed(const TokenSequence& tokens, float* hidden_states) const;
+  void Embed(const TokenSequence& tokens, float* hidden_states) const {
+    EmbedRows(tokens, 0, std::ssize(tokens.ids), hidden_states);
+  }
+  /// Writes the embedded tokens [first, first + count), f32 [count, d_model]: the same rows as
+  /// Embed. REQUIRES: ValidateTokens was OK.
+  void EmbedRows(const TokenSequence& tokens, int64_t first, int64_t count,
+                 float* hidden_states) const;
 
   /// The number of rows and the width of ModelSequence::output.
   struct OutputExtents {

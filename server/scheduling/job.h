@@ -77,6 +77,12 @@ struct EarlierRows {
 /// its memory, and the value the rows of a layer whose values have rows of their own.
 enum class Operand { kQuery, kKey, kValue };
 
+/// Rows of an operand, counted through all sequences of the job one after the other.
+struct OperandRows {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 /// The description of a job, which is fixed while it waits.
 struct JobDescription {
   BatchKey key;
@@ -141,9 +147,9 @@ class Job {
   virtual bool TakeMemory() { return true; }
   /// Allocates the memory of the reply.
   virtual void Prepare() = 0;
-  /// Writes the operand's rows of all sequences one after the other, converted to `dtype`. Called
-  /// once per operand, possibly for several operands at the same time.
-  virtual void Gather(Operand operand, Dtype dtype, void* target) = 0;
+  /// Writes rows of the operand one after the other, converted to `dtype`. Called once for each row
+  /// of each operand, by several threads at the same time for different rows.
+  virtual void Gather(Operand operand, const OperandRows& rows, Dtype dtype, void* target) = 0;
   /// Releases the bytes of the request, which are not needed any more. The options that Options
   /// returns do not point to them.
   virtual void DropInputs() = 0;

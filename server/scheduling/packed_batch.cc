@@ -1,5 +1,7 @@
 #include "server/scheduling/packed_batch.h"
 
+#include <algorithm>
+
 #include "core/attention/attention.h"
 #include "core/layers/multi_head_attention.h"
 #include "core/runtime/round_up.h"
@@ -13,6 +15,10 @@ constexpr BufferName kOperands{"operands of a batch"};
 // The minimum size of a parallel copy. Below it, waking the other threads costs more than they
 // copy.
 constexpr size_t kMinParallelBytes = 256 * 1024;
+
+// A thread has several copies, so that one that begins late leaves some to the others.
+constexpr int kCopiesPerThread = 4;
+constexpr int64_t kMinCopyBytes = 64 * 1024;
 
 HeadsView HeadsOf(const void* data, Dtype dtype, int64_t num_heads, int64_t head_dim) {
   return DenseHeads(data, dtype, 0, num_heads, head_dim);
@@ -78,31 +84,57 @@ void PackedBatch::PlaceOperands() {
   }
 }
 
-void PackedBatch::Gather() {
-  struct Copy {
-    Job* job;
-    Operand operand;
-    void* target;
-  };
-  PlaceOperands();
-  std::vector<Copy> copies;
-  for (const Sequence& sequence : sequences_) {
-    for (int i = 0; sequence.index == 0 && i < num_operands_; ++i) {
-      const int64_t row = i == 0 ? sequence.first_row : sequence.first_key;
-      copies.push_back(
-          {sequence.job, static_cast<Operand>(i),
-           ElementAt(operands_[i].data, operands_[i].dtype, row * operands_[i].width)});
+// The rows of one operand of a job that one thread copies.
+struct PackedBatch::Copy {
+  Job* job;
+  Operand operand;
+  OperandRows rows;
+  void* target;
+};
+
+void PackedBatch::AddCopies(const Sequence& first, const Sequence* next, int64_t most_bytes,
+                            std::vector<Copy>& copies) const {
+  for (int i = 0; i < num_operands_; ++i) {
+    const Rows& operand = operands_[i];
+    const int64_t begin = i == 0 ? first.first_row : first.first_key;
+    const int64_t all = i == 0 ? num_rows_ : num_keys_;
+    const int64_t next_begin = next == nullptr ? all : i == 0 ? next->first_row : next->first_key;
+    const int64_t row_bytes = operand.width * static_cast<int64_t>(SizeOf(operand.dtype));
+    const int64_t most_rows = std::max<int64_t>(1, most_bytes / row_bytes);
+    for (int64_t row = begin; row < next_begin; row += most_rows) {
+      copies.push_back({first.job,
+                        static_cast<Operand>(i),
+                        {row - begin, std::min(most_rows, next_begin - row)},
+                        operand.data + row * row_bytes});
     }
   }
-  const auto copy = [&](int64_t i, int) {
-    copies[i].job->Gather(copies[i].operand, RowsOf(copies[i].operand).dtype, copies[i].target);
-  };
-  if (input_bytes_ >= kMinParallelBytes && copies.size() > 1) {
-    workspace_.pool().ParallelFor(std::ssize(copies), copy);
-  } else {
-    for (int64_t i = 0; i < std::ssize(copies); ++i) {
-      copy(i, 0);
+}
+
+void PackedBatch::Gather() {
+  PlaceOperands();
+  const int threads = workspace_.pool().num_threads();
+  const bool is_parallel = threads > 1 && input_bytes_ >= kMinParallelBytes;
+  const auto bytes = static_cast<int64_t>(input_bytes_);
+  const int64_t most_bytes =
+      is_parallel ? std::max(kMinCopyBytes, bytes / (kCopiesPerThread * threads)) : bytes;
+  std::vector<Copy> copies;
+  copies.reserve(sequences_.size() * num_operands_);
+  for (size_t i = 0, end = 0; i < sequences_.size(); i = end) {
+    for (end = i + 1; end < sequences_.size() && sequences_[end].index > 0; ++end) {
     }
+    AddCopies(sequences_[i], end < sequences_.size() ? &sequences_[end] : nullptr, most_bytes,
+              copies);
+  }
+  const auto copy = [&](int64_t i, int) {
+    const Copy& c = copies[i];
+    c.job->Gather(c.operand, c.rows, RowsOf(c.operand).dtype, c.target);
+  };
+  if (is_parallel) {
+    workspace_.pool().ParallelFor(std::ssize(copies), copy);
+    return;
+  }
+  for (int64_t i = 0; i < std::ssize(copies); ++i) {
+    copy(i, 0);
   }
 }
 

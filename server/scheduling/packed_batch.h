@@ -60,7 +60,14 @@ class PackedBatch {
   void ChooseOperands();
   /// Reserves the memory of the operands.
   void PlaceOperands();
+  struct Copy;
+
+  /// Copies the operands of all jobs, on all threads if there is much to copy.
   void Gather();
+  /// Adds the copies of a job's operands, each of at most `most_bytes`. `first` is the job's first
+  /// sequence, `next` that of the next job, or null.
+  void AddCopies(const Sequence& first, const Sequence* next, int64_t most_bytes,
+                 std::vector<Copy>& copies) const;
   absl::Status RunLayer(const RowBlocks& blocks);
   absl::Status RunStack(const RowBlocks& blocks);
   absl::Status RunAttention(const RowBlocks& blocks);

@@ -75,43 +75,54 @@ int64_t AttendJob::WidthOf(Operand operand) const {
   return plan_.model != nullptr ? shape.back() : shape.back() * shape[shape.size() - 2];
 }
 
-void AttendJob::Gather(Operand operand, Dtype dtype, void* target) {
+SequenceRows AttendJob::RowsOf(int64_t index, Operand operand) const {
+  const PlannedSequence& sequence = plan_.sequences[index];
+  SequenceRows rows = operand == Operand::kQuery ? sequence.query : sequence.key;
   if (plan_.is_token_request) {
-    Embed(dtype, target);
-    return;
+    rows.first_row += plan_.TakenOf(index);
+    rows.rows -= plan_.TakenOf(index);
   }
+  return rows;
+}
+
+void AttendJob::Gather(Operand operand, const OperandRows& rows, Dtype dtype, void* target) {
   const ReceivedTensor& tensor = plan_.operands[static_cast<int>(operand)];
-  const int64_t width = WidthOf(operand);
+  const int64_t width = plan_.is_token_request ? plan_.model->info().d_model : WidthOf(operand);
+  int64_t row = 0;  // the first one of the sequence
   for (const int64_t i : planned_) {
-    const PlannedSequence& sequence = plan_.sequences[i];
-    const SequenceRows& rows = operand == Operand::kQuery ? sequence.query : sequence.key;
-    tensor.payload.ConvertTo(tensor.dtype, {rows.first_row * width, rows.rows * width}, dtype,
-                             target);
-    target = ElementAt(target, dtype, rows.rows * width);
+    const SequenceRows sequence = RowsOf(i, operand);
+    const int64_t first = std::max(rows.first, row);
+    const int64_t count = std::min(rows.first + rows.count, row + sequence.rows) - first;
+    const int64_t before = first - row;
+    row += sequence.rows;
+    if (count <= 0) {
+      continue;
+    }
+    if (plan_.is_token_request) {
+      Embed(i, {before, count}, dtype, target);
+    } else {
+      tensor.payload.ConvertTo(tensor.dtype, {(sequence.first_row + before) * width, count * width},
+                               dtype, target);
+    }
+    target = ElementAt(target, dtype, count * width);
   }
 }
 
-void AttendJob::Embed(Dtype dtype, void* target) const {
-  for (const int64_t i : planned_) {
-    const int64_t taken = plan_.TakenOf(i);
-    const SequenceRows& all = plan_.sequences[i].query;
-    const SequenceRows rows = {all.first_row + taken, all.rows - taken};
-    TokenSequence tokens;
-    tokens.first_position = plan_.cached_len + taken;
-    tokens.ids = std::span<const int32_t>(plan_.ids).subspan(rows.first_row, rows.rows);
-    if (!plan_.type_ids.empty()) {
-      tokens.type_ids = std::span<const int32_t>(plan_.type_ids).subspan(rows.first_row, rows.rows);
-    }
-    const int64_t elements = rows.rows * plan_.model->info().d_model;
-    if (dtype == Dtype::kF32) {
-      plan_.model->Embed(tokens, static_cast<float*>(target));
-    } else {
-      std::vector<float> embedded(elements);
-      plan_.model->Embed(tokens, embedded.data());
-      Convert(Dtype::kF32, embedded.data(), dtype, target, elements);
-    }
-    target = ElementAt(target, dtype, elements);
+void AttendJob::Embed(int64_t index, const OperandRows& rows, Dtype dtype, void* target) const {
+  const SequenceRows all = RowsOf(index, Operand::kQuery);
+  TokenSequence tokens;
+  tokens.first_position = plan_.cached_len + plan_.TakenOf(index);
+  tokens.ids = std::span<const int32_t>(plan_.ids).subspan(all.first_row, all.rows);
+  if (!plan_.type_ids.empty()) {
+    tokens.type_ids = std::span<const int32_t>(plan_.type_ids).subspan(all.first_row, all.rows);
   }
+  if (dtype == Dtype::kF32) {
+    plan_.model->EmbedRows(tokens, rows.first, rows.count, static_cast<float*>(target));
+    return;
+  }
+  std::vector<float> embedded(rows.count * plan_.model->info().d_model);
+  plan_.model->EmbedRows(tokens, rows.first, rows.count, embedded.data());
+  Convert(Dtype::kF32, embedded.data(), dtype, target, std::ssize(embedded));
 }
 
 void AttendJob::DropInputs() {

@@ -45,7 +45,7 @@ class AttendJob final : public Job {
   std::function<void()> GiveUpReply() override { return sink_->GiveUp(); }
   bool TakeMemory() override;
   void Prepare() override;
-  void Gather(Operand operand, Dtype dtype, void* target) override;
+  void Gather(Operand operand, const OperandRows& rows, Dtype dtype, void* target) override;
   void DropInputs() override;
   void* Output(size_t sequence) override { return reply_->Output(planned_[sequence]); }
   ScoreOutputs Scores(size_t sequence) override { return reply_->Scores(planned_[sequence]); }
@@ -55,7 +55,11 @@ class AttendJob final : public Job {
   void Finish(const absl::Status& status, const BatchStats& stats) override;
 
  private:
-  void Embed(Dtype dtype, void* target) const;
+  /// Returns the rows that sequence `index` of the request has in the operand's tensor, or in the
+  /// token ids.
+  SequenceRows RowsOf(int64_t index, Operand operand) const;
+  /// Writes embedded tokens of sequence `index`; `rows` are counted from its first one.
+  void Embed(int64_t index, const OperandRows& rows, Dtype dtype, void* target) const;
   int64_t WidthOf(Operand operand) const;
 
   AttendPlan plan_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "core/models/seeded_model.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
+#include "tests/core/models/loaded_model.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -89,6 +91,26 @@ TEST(ModelTest, EmbedsTokenPlusPosition) {
   const auto positions = MakeSeededEmbedding(1, Dtype::kF32, "position_embedding", 2048, 512);
   EXPECT_EQ(rows[0], tokens[999 * 512] + positions[5 * 512]);
   EXPECT_EQ(rows[2 * 512 + 7], tokens[999 * 512 + 7] + positions[7 * 512 + 7]);
+}
+
+// Where padding has the same position wherever it stands, and other tokens count from it.
+TEST(ModelTest, EmbedsRowsOfASequenceAsTheWholeSequence) {
+  const LoadedTestModel roberta("models/roberta");
+  const Model& model = roberta.model();
+  const std::vector<int32_t> ids = {0, 5, 1, 1, 7, 2, 1, 9};  // 1 is the padding
+  const TokenSequence tokens{.ids = ids, .first_position = 2};
+  ASSERT_THAT(model.ValidateTokens(tokens), IsOk());
+  const int64_t width = model.info().d_model;
+  std::vector<float> whole(ids.size() * width);
+  model.Embed(tokens, whole.data());
+  for (int64_t first = 0; first < std::ssize(ids); ++first) {
+    for (int64_t count = 0; first + count <= std::ssize(ids); ++count) {
+      std::vector<float> rows(count * width);
+      model.EmbedRows(tokens, first, count, rows.data());
+      EXPECT_TRUE(std::equal(rows.begin(), rows.end(), &whole[first * width]))
+          << count << " from " << first;
+    }
+  }
 }
 
 TEST(ModelTest, RefusesTokensAndPositionsOutOfRange) {

@@ -60,6 +60,24 @@ TEST_F(BatchRunnerTest, AnswersEachJobAsIfItWereAlone) {
   }
 }
 
+TEST_F(BatchRunnerTest, AllThreadsCopyTheRowsOfOneLargeJobEachOnce) {
+  const auto large = FakeJob::Make({.lengths = {900, 0, 2100}, .seed = 4});
+  Run({FakeJob::Make({.lengths = {5}}), large});
+  EXPECT_THAT(large->status(), IsOk());
+  for (const Operand operand : {Operand::kQuery, Operand::kKey, Operand::kValue}) {
+    const std::vector<OperandRows> copies = large->GatheredRows(operand);
+    EXPECT_GT(copies.size(), 2u);
+    int64_t next = 0;
+    for (const OperandRows& rows : copies) {
+      EXPECT_EQ(rows.first, next);
+      next += rows.count;
+    }
+    EXPECT_EQ(next, 3000);
+  }
+  const std::vector<float> together = large->output();
+  EXPECT_EQ(together, Alone({.lengths = {900, 0, 2100}, .seed = 4}));
+}
+
 // Large inputs are gathered by all threads, small ones by the caller.
 TEST_F(BatchRunnerTest, WhatABatchThrowsEndsItsJobsAndNothingElse) {
   for (const int64_t length : {5, 3000}) {

@@ -1,6 +1,8 @@
 // A job that needs no server: attention without a model over seeded tensors.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/runtime/mutex.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "server/scheduling/job.h"
@@ -62,14 +65,17 @@ class FakeJob final : public Job {
     return std::exchange(has_memory_, true);
   }
   void Prepare() override { output_.assign(description().tokens * width_, -1.0f); }
-  void Gather(Operand operand, Dtype dtype, void* target) override {
+  void Gather(Operand operand, const OperandRows& rows, Dtype dtype, void* target) override {
     ASSERT_EQ(dtype, Dtype::kF32);
     if (gather_failure_) {
       gather_failure_();
     }
-    const int64_t count = description().tokens * width_;
-    std::memcpy(target, inputs_.as<float>() + static_cast<int>(operand) * count,
-                count * sizeof(float));
+    {
+      MutexLock lock(mutex_);
+      gathered_[static_cast<int>(operand)].push_back(rows);
+    }
+    const int64_t first = static_cast<int>(operand) * description().tokens + rows.first;
+    std::memcpy(target, inputs_.as<float>() + first * width_, rows.count * width_ * sizeof(float));
   }
   void DropInputs() override { dropped_inputs_ = true; }
   void* Output(size_t sequence) override { return output_.data() + FirstRow(sequence) * width_; }
@@ -90,6 +96,14 @@ class FakeJob final : public Job {
   }
 
   /// Called where the job's rows are copied into the batch; may throw.
+  /// Returns the rows of each call of Gather, in the order of the rows.
+  std::vector<OperandRows> GatheredRows(Operand operand) const {
+    MutexLock lock(mutex_);
+    std::vector<OperandRows> rows = gathered_[static_cast<int>(operand)];
+    std::sort(rows.begin(), rows.end(),
+              [](const OperandRows& a, const OperandRows& b) { return a.first < b.first; });
+    return rows;
+  }
   void FailGathering(std::function<void()> failure) { gather_failure_ = std::move(failure); }
   void Cancel() { is_cancelled_ = true; }
   void CancelAfterRows() { cancel_after_rows_ = true; }
@@ -151,6 +165,8 @@ class FakeJob final : public Job {
   BatchStats stats_;
   bool dropped_inputs_ = false;
   std::function<void()> gather_failure_;
+  mutable Mutex mutex_;
+  std::array<std::vector<OperandRows>, 3> gathered_ ABSL_GUARDED_BY(mutex_);
   bool cancel_after_rows_ = false;
   std::atomic<bool> is_finished_ = false;
   std::atomic<bool> is_cancelled_ = false;
@@ -163,8 +179,8 @@ class FakeRowsJob : public Job {
 
   bool is_cancelled() const override { return false; }
   void Prepare() override { job_.Prepare(); }
-  void Gather(Operand operand, Dtype dtype, void* target) override {
-    job_.Gather(operand, dtype, target);
+  void Gather(Operand operand, const OperandRows& rows, Dtype dtype, void* target) override {
+    job_.Gather(operand, rows, dtype, target);
   }
   void DropInputs() override {}
   void* Output(size_t sequence) override { return job_.Output(sequence); }
