@@ -5,9 +5,12 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "server/services/plan/row_lengths.h"
 #include "tests/server/cost_server.h"
 #include "tests/server/decode/decode_stream.h"
+#include "tests/server/observability/http_client.h"
 #include "tests/server/open_inference/infer_client.h"
 #include "tests/server/open_inference/infer_requests.h"
 #include "tests/server/wire_options.h"
@@ -184,8 +187,18 @@ class FullQueueTest : public ::testing::Test {
     caller_.join();
   }
 
-  std::unique_ptr<InProcessServer> server_ = std::make_unique<InProcessServer>(
-      ServerOptions{.max_queue_bytes = 100'000, .max_batch_delay_us = 60'000'000});
+  bool Counts(const std::string& refused) {
+    return Eventually([&] {
+      return absl::StrContains(HttpGet(server_->server().metrics_address(), "/metrics"),
+                               absl::StrCat("attend_requests_total{model=\"demo\",rpc=\"", refused,
+                                            "\",code=\"RESOURCE_EXHAUSTED\"} 1\n"));
+    });
+  }
+
+  std::unique_ptr<InProcessServer> server_ =
+      std::make_unique<InProcessServer>(ServerOptions{.max_queue_bytes = 100'000,
+                                                      .max_batch_delay_us = 60'000'000,
+                                                      .metrics_listen = "127.0.0.1:0"});
   AttendClient client_{server_->NewChannel()};
   std::thread caller_{[this] {  // waits for others to be computed with it
     v1::AttendResponse response;
@@ -210,6 +223,7 @@ TEST_F(FullQueueTest, ALargeStepWithoutRoomIsRefusedAndItsSessionGoesOn) {
   truncate.mutable_truncate()->set_length(0);
   stream.Must(truncate, 7);
   EXPECT_TRUE(stream.End().ok());
+  EXPECT_TRUE(Counts("Decode.step"));
 }
 
 TEST_F(FullQueueTest, AStreamEndsWhenTheIdOfALargeMessageCannotBeRead) {
@@ -251,6 +265,7 @@ TEST_F(FullQueueTest, ALargeInferenceWithoutRoomIsRefusedAndItsStreamGoesOn) {
   stream->WritesDone();
   EXPECT_FALSE(stream->Read(&message));
   EXPECT_TRUE(stream->Finish().ok());
+  EXPECT_TRUE(Counts("ModelStreamInfer"));
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ bool DecodeCall::OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint
       return status;
     }
     action->record.rpc = NameOf(request);
+    session_.Identify(*action);
     return absl::OkStatus();
   });
   if (read.ok()) {

@@ -117,6 +117,11 @@ absl::StatusOr<std::unique_ptr<FairBudget::Part>> StreamSession::TakeTables(
                 {.reason = RefusalReason::kTenantShare});
 }
 
+void StreamSession::Identify(DecodeAction& action) {
+  MutexLock lock(mutex_);
+  action.session = session_;
+}
+
 absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& action) {
   MutexLock lock(mutex_);
   if (session_ == nullptr) {

@@ -33,6 +33,8 @@ class StreamSession {
   /// when there is a session already; errors of PlanSession and the table.
   absl::Status Open(DecodeAction& action, const ModelRepository& models, v1::DecodeResult& result);
 
+  /// Sets the session of an action that is refused before Claim; null before Open.
+  void Identify(DecodeAction& action);
   /// Returns the sequence of the action, which is then busy with it; null if the action waits for
   /// earlier ones. RESOURCE_EXHAUSTED if it may not wait.
   absl::StatusOr<SessionSequence*> Claim(const ActionPointer& action);

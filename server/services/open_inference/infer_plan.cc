@@ -227,19 +227,24 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   return plan;
 }
 
-absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
-                                    InferIdentity& identity) {
-  ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(wire));
-  const inference::ModelInferRequest& message = *received.message;
-  identity.id = message.id();
-  RETURN_IF_ERROR(limits.caller.CheckModel(message.model_name()));
-  const absl::StatusOr<InferTarget> target =
-      FindTarget(limits.models, message.model_name(), message.model_version(),
+absl::StatusOr<InferTarget> Identify(const inference::ModelInferRequest& request,
+                                     const InferLimits& limits, InferIdentity& identity) {
+  identity.id = request.id();
+  RETURN_IF_ERROR(limits.caller.CheckModel(request.model_name()));
+  absl::StatusOr<InferTarget> target =
+      FindTarget(limits.models, request.model_name(), request.model_version(),
                  {"model_name", "model_version"});
   RETURN_IF_ERROR(limits.caller.HideOtherModels(target.status()));
   identity.model = target->name;
   identity.version = target->version;
-  return PlanInfer(received, *target, limits);
+  return target;
+}
+
+absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
+                                    InferIdentity& identity) {
+  ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(wire));
+  ASSIGN_OR_RETURN(const InferTarget target, Identify(*received.message, limits, identity));
+  return PlanInfer(received, target, limits);
 }
 
 }  // namespace attention

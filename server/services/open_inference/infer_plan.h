@@ -91,6 +91,11 @@ struct InferIdentity {
   int64_t version = 0;
 };
 
+/// Finds the model of a request, of which only the id, the name and the version are read. Sets
+/// `identity`. Errors of FindTarget; PERMISSION_DENIED for a model that the caller may not use.
+absl::StatusOr<InferTarget> Identify(const inference::ModelInferRequest& request,
+                                     const InferLimits& limits, InferIdentity& identity);
+
 /// Decodes and plans a request. Errors of PlanInfer and FindTarget.
 absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
                                     InferIdentity& identity);

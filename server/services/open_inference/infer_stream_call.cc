@@ -31,7 +31,12 @@ class InferStreamCall::Request final : public AttendSink,
 
   // Refuses a request of which only the outline was read.
   void Refuse(const inference::ModelInferRequest& outline, const absl::Status& status) {
-    ContainVoid("the request", [&] { identity_.id = outline.id(); }).IgnoreError();
+    ContainVoid("the request", [&] {
+      const PlanTerms terms;
+      Identify(outline, call_->infer_.LimitsOf(call_->message_metadata().caller, terms), identity_)
+          .IgnoreError();
+      RecordModel();
+    }).IgnoreError();
     Fail(status);
   }
 
@@ -76,8 +81,7 @@ class InferStreamCall::Request final : public AttendSink,
   absl::Status Admit(const grpc::ByteBuffer& message) {
     CallMetadata metadata = call_->message_metadata();
     absl::StatusOr<InferPlan> plan = PlanOnAccount(message, metadata);
-    record_.model = identity_.model;
-    record_.model_version = identity_.version;
+    RecordModel();
     RETURN_IF_ERROR(plan.status());
     plan_ = *std::move(plan);
     TimePoint deadline = call_->deadline();
@@ -90,6 +94,11 @@ class InferStreamCall::Request final : public AttendSink,
                                            shared_from_this());
     record_.tokens = job->description().tokens;
     return call_->environment_.executor.Submit(std::move(job));
+  }
+
+  void RecordModel() {
+    record_.model = identity_.model;
+    record_.model_version = identity_.version;
   }
 
   void SendReply(const AttendReply& reply) {
