@@ -1,7 +1,7 @@
 #include "core/layers/cached_keys.h"
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -82,14 +82,19 @@ absl::Status CachedKeys::CheckShared() const {
     owners.emplace_back(call_.sequences[sequence].cache, sequence);
   }
   std::sort(owners.begin(), owners.end());
-  const auto owner =
-      std::adjacent_find(owners.begin(), owners.end(),
-                         [](const auto& a, const auto& b) { return a.first == b.first; });
-  return owner == owners.end()
-             ? absl::OkStatus()
-             : absl::InvalidArgumentError(absl::StrCat(
-                   "sequence ", std::next(owner)->second,
-                   ": cache: expected a cache of its own, found that of sequence ", owner->second));
+  // The first sequence that shares a cache, whatever the addresses, and the one before it.
+  std::optional<std::pair<int64_t, int64_t>> found;
+  for (size_t i = 1; i < owners.size(); ++i) {
+    const int64_t sequence = owners[i].second;
+    if (owners[i].first == owners[i - 1].first && (!found || sequence < found->first)) {
+      found = {sequence, owners[i - 1].second};
+    }
+  }
+  return found.has_value()
+             ? absl::InvalidArgumentError(absl::StrCat(
+                   "sequence ", found->first,
+                   ": cache: expected a cache of its own, found that of sequence ", found->second))
+             : absl::OkStatus();
 }
 
 absl::Status CachedKeys::Reserve() const {

@@ -222,12 +222,18 @@ TEST(CachedLayerErrorTest, ACacheThatDoesNotFitIsNamed) {
                                    "32 and 32, found 3 key/value heads of 32 and 16")));
   Batch cross(layer, Dtype::kF32, {5}, /*causal=*/true, {4});
   KvCache cache = *KvCache::Create(*layer.layer->CacheShape(Storage::kF32));
-  Batch shared(layer, Dtype::kF32, {5, 6, 4}, /*causal=*/true);
-  shared.sequences[0].cache = shared.sequences[2].cache = &cache;
-  EXPECT_THAT(
-      shared.Run(2),
-      StatusIs(invalid,
-               Eq("sequence 2: cache: expected a cache of its own, found that of sequence 0")));
+  KvCache second = *KvCache::Create(*layer.layer->CacheShape(Storage::kF32));
+  // The same error wherever the caches lie in memory.
+  for (const auto& [first_shared, last_shared] :
+       {std::pair(&cache, &second), std::pair(&second, &cache)}) {
+    Batch shared(layer, Dtype::kF32, {5, 6, 4, 3}, /*causal=*/true);
+    shared.sequences[0].cache = shared.sequences[2].cache = first_shared;
+    shared.sequences[1].cache = shared.sequences[3].cache = last_shared;
+    EXPECT_THAT(
+        shared.Run(2),
+        StatusIs(invalid,
+                 Eq("sequence 2: cache: expected a cache of its own, found that of sequence 0")));
+  }
   cross.sequences[0].cache = &cache;
   EXPECT_THAT(cross.Run(1),
               StatusIs(invalid, Eq("sequence 0: cache: expected none beside a memory, found one")));
