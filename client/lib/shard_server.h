@@ -46,7 +46,9 @@ class ShardServer {
   void set_shard(Shard shard) { shard_ = std::move(shard); }
   const std::string& name() const { return shard_.connection.server; }
   /// Returns OK, or why the server takes no pages: Connect failed, or the stream broke.
-  const absl::Status& status() const { return stream_ != nullptr ? stream_->status() : failure_; }
+  const absl::Status& status() const {
+    return stream_ == nullptr || !failure_.ok() ? failure_ : stream_->status();
+  }
 
   /// Opens a session unless an unbroken one is open.
   absl::Status Connect(const DecodeStreamOptions& terms, const v1::OpenSession& open);

@@ -5,15 +5,17 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import unittest.mock
 
 import attend
 import grpc
 import numpy as np
 from attend._proto import message_class
 from attend.connection import Connection
-from support import CERTIFICATES, TIMEOUT, FakeServer, ServedTest, Server, eventually, offered_flags, seeded
+from support import CERTIFICATES, TIMEOUT, FakeServer, ServedTest, Server, error_of, eventually, offered_flags, seeded
 
 
 class RefusalTest(ServedTest):
@@ -269,6 +271,23 @@ class ConnectionTest(unittest.TestCase):
                 attend.Client(servers)
 
 
+class ReturningServerTest(unittest.TestCase):
+    @unittest.mock.patch("attend._threads._LOOK_SECONDS", TIMEOUT)
+    def test_the_first_session_after_an_outage_opens(self):
+        with tempfile.TemporaryDirectory() as folder:
+            address = f"unix:{folder}/attend.sock"
+            with attend.Client(address) as client:
+                server = Server(listen=address)
+                client.session(model="demo").close()
+                server.stop()
+                with unittest.mock.patch("attend._threads._LOOK_SECONDS", 0.01):
+                    for _ in range(2):
+                        self.assertRegex(error_of(lambda: client.session(model="demo")), "^Unavailable: ")
+                server = Server(listen=address)
+                self.addCleanup(server.stop)
+                client.session(model="demo").close()
+
+
 class RetryTest(unittest.TestCase):
     """Against a server that fails as it is told to."""
 
@@ -310,6 +329,19 @@ class RetryTest(unittest.TestCase):
         begin = time.monotonic()
         client.list_models()
         self.assertGreaterEqual(time.monotonic() - begin, 0.6)
+
+    def test_clients_are_closed_during_a_pause_without_a_word_of_grpcs_threads(self):
+        said = []
+        self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
+        threading.excepthook = lambda error: said.append(error.exc_value)
+        for number in range(40):
+            client = attend.Client("127.0.0.1:1", timeout=TIMEOUT)
+            caller = threading.Thread(target=error_of, args=(client.list_models,))
+            caller.start()
+            time.sleep(0.001 * number)
+            client.close()
+            caller.join()
+        self.assertEqual(said, [])
 
     def test_not_when_that_is_past_the_deadline(self):
         client = self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, "60000"), timeout=10)
@@ -517,6 +549,7 @@ if child == 0:
     show(lambda: next(stream))
     show(lambda: session.step(query=one, key=one, value=one))
     show(lambda: sharded.append(one, one))
+    show(lambda: attend.Client(sys.argv[1]))
     for each in (stream.cancel, session.cancel, session.close, sharded.close, client.close):
         each()
     del client, stream, session, sharded, each
@@ -536,6 +569,10 @@ show(lambda: len(client.list_models()) > 0)
         )
         words = "FailedPrecondition the {} was made in another process: make one after the fork"
         child = [words.format(what) for what in ("client", "client", "client", "stream", "session", "session")]
+        child.append(
+            "FailedPrecondition a session or a stream was open when fork() made this process, and gRPC cannot be used in it: "
+            "fork before opening one, or start the process with spawn"
+        )
         self.assertEqual(result.stdout.splitlines(), [*child, "1", "None", "(30000, 4, 64)", "True"], result.stderr)
 
 

@@ -180,6 +180,19 @@ class ShardedSessionTest(unittest.TestCase):
         self.assertEqual(session.held()[1], attend.ShardRange(2 * PAGE, 10, self.clients[1].name))
         self.assertEqual(session.failures(), {})
 
+    def test_the_newest_failure_of_a_lost_server_is_told(self):
+        own = attend.Client(self.clients[1].name, timeout=TIMEOUT)
+        session = attend.ShardedSession([(self.clients[0], PAGE), (own, None)], HEADS)
+        self.addCleanup(session.close)
+        self.fill(session, PAGE)
+        session._connect(session._servers[1]).cancel()
+        self.assertEqual([type(error) for error in session.failures().values()], [attend.Cancelled])
+        self.assertNotIn("closed", str(session.failures()))
+        own.close()
+        with self.assertRaisesRegex(attend.ResourceExhausted, "the client is closed"):
+            self.step(session)
+        self.assertIn("the client is closed", str(session.failures()[own.name]))
+
     def test_a_lost_server_may_come_back_as_a_new_client(self):
         session = self.fill(self.open(1, None), PAGE + 10)
         session._servers[1].session.cancel()

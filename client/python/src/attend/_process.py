@@ -11,24 +11,39 @@ from typing import Any
 from attend.errors import FailedPrecondition
 
 _owned: "weakref.WeakSet[Any]" = weakref.WeakSet()
-_add_reference = ctypes.pythonapi.Py_IncRef
-_add_reference.argtypes, _add_reference.restype = [ctypes.py_object], None
+_has_copied_calls = False
 
 
-def _keep_for_ever() -> None:
+def _become_child() -> None:
+    global _has_copied_calls
+    add_reference = ctypes.pythonapi.Py_IncRef
+    add_reference.argtypes, add_reference.restype = [ctypes.py_object], None
     for owned in _owned:
-        _add_reference(owned)
+        _has_copied_calls = _has_copied_calls or owned._maker.has_call
+        add_reference(owned)
 
 
-os.register_at_fork(after_in_child=_keep_for_ever)
+if hasattr(os, "register_at_fork"):  # where there is fork()
+    os.register_at_fork(after_in_child=_become_child)
+
+
+def check_process() -> None:
+    """FailedPrecondition in a process where gRPC would hang."""
+    if _has_copied_calls:
+        raise FailedPrecondition(
+            "a session or a stream was open when fork() made this process, and gRPC cannot be used in it: "
+            "fork before opening one, or start the process with spawn"
+        )
 
 
 class Maker:
-    """The process that made `owned`. In a child, nothing frees `owned`."""
+    """The process that made `owned`, whose attribute `_maker` this is. In a child, nothing frees `owned`."""
 
     def __init__(self, owned: Any, what: str) -> None:
         self._what = what
         self._process = os.getpid()
+        self.has_call = False
+        """Whether a call of `owned` is under way that lasts: a session, or a stream."""
         _owned.add(owned)
 
     @property

@@ -34,9 +34,22 @@ async def next_message(call: Any) -> Optional[bytes]:
     return None if data is grpc.aio.EOF else data
 
 
-async def pause(_: Any, seconds: float) -> None:
-    """Waits `seconds`. Its channel needs nobody who waits to make a connection."""
-    await asyncio.sleep(seconds)
+class Line:
+    """A channel between calls. It needs nobody who looks at it to make a connection."""
+
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+
+    async def pause(self, seconds: float) -> None:
+        """Waits `seconds`."""
+        await asyncio.sleep(seconds)
+
+    def look(self) -> None:
+        """Does nothing."""
+
+    async def close(self) -> None:
+        """Closes the channel."""
+        await self._channel.close()
 
 
 class Mailbox(Generic[T]):

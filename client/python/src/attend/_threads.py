@@ -3,12 +3,16 @@ asyncio."""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
-from typing import Any, Callable, Generic, Optional, TypeVar
+from typing import Any, Callable, Generic, Iterator, Optional, TypeVar
+
+import grpc
 
 T = TypeVar("T")
+_LOOK_SECONDS = 0.5
 Lock = threading.Lock
 
 
@@ -23,17 +27,53 @@ def next_message(call: Any) -> Optional[bytes]:
     return data
 
 
-def pause(channel: Any, seconds: float) -> None:
-    """Waits `seconds`. Meanwhile a channel without a connection makes one: gRPC does so only while somebody looks at it."""
+class Line:
+    """A channel between calls: gRPC connects it only while somebody looks at it, or waits for a call. Thread-safe."""
 
-    def look(_: Any) -> None:
-        pass
+    def __init__(self, channel: Any) -> None:
+        self._channel = channel
+        self._lock = Lock()
+        self._is_open = True
 
-    channel.subscribe(look)
-    try:
-        time.sleep(seconds)
-    finally:
-        channel.unsubscribe(look)
+    def pause(self, seconds: float) -> None:
+        """Waits `seconds`. Meanwhile a channel without a connection makes one."""
+        deadline = time.monotonic() + seconds
+        with self._states():
+            time.sleep(max(0.0, deadline - time.monotonic()))
+
+    def look(self) -> None:
+        """Waits until a channel that has lost its server has found it again, at most half a second."""
+        deadline = time.monotonic() + _LOOK_SECONDS
+        with self._states() as states, contextlib.suppress(queue.Empty):
+            if states.get(timeout=_LOOK_SECONDS) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                while states.get(timeout=max(0.0, deadline - time.monotonic())) is not grpc.ChannelConnectivity.READY:
+                    pass
+
+    def close(self) -> None:
+        """Closes the channel."""
+        with self._lock:
+            self._is_open = False
+            self._channel.close()
+
+    @contextlib.contextmanager
+    def _states(self) -> "Iterator[queue.SimpleQueue[Any]]":
+        """The states of the channel while somebody looks at it; none when it is closed."""
+        states: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+        has_begun = threading.Event()
+
+        def note(state: Any) -> None:
+            states.put(state)
+            has_begun.set()
+
+        with self._lock:
+            if self._is_open:
+                # gRPC's thread would end with an error if the channel were closed before it begins, or with try_to_connect.
+                self._channel.subscribe(note)
+                has_begun.wait(_LOOK_SECONDS)
+        try:
+            yield states
+        finally:
+            self._channel.unsubscribe(note)
 
 
 class Mailbox(Generic[T]):

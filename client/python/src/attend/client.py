@@ -10,9 +10,9 @@ from attend import _calls
 from attend._fields import seconds
 from attend._keywords import AttendKeywords, SessionKeywords, spelled_out
 from attend._requests import attend_request, open_request
-from attend._process import Maker
+from attend._process import Maker, check_process
 from attend._stream import StreamReader
-from attend._threads import finished, next_message, pause
+from attend._threads import Line, finished, next_message
 from attend.connection import Attempts, Connection, Tls
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, NotFound, Unavailable, from_rpc
 from attend.models import Logging, Model, ModelState, ServerStatistics, Summary, Verification
@@ -39,7 +39,7 @@ class Client:
     fails with Unavailable, or with ResourceExhausted and a `retry_after`. `options` and `interceptors` are passed to gRPC's channel.
 
     A call that fails raises the AttendError of its status code. In a child process that fork() made, every call raises
-    FailedPrecondition: the child needs a client of its own.
+    FailedPrecondition: the child needs a client of its own. It cannot have one if a session or a stream was open at the fork.
     """
 
     def __init__(
@@ -54,9 +54,11 @@ class Client:
         options: Sequence[Tuple[str, Any]] = (),
         interceptors: Sequence[Any] = (),
     ) -> None:
+        check_process()
         self._maker = Maker(self, "client")
         self._connection = Connection(server, timeout, tls, token, metadata or {}, retries, tuple(options))
         self._channel = self._connection.channel(grpc, interceptors)
+        self._line = Line(self._channel)
         self._methods: Dict[str, Any] = {}
         self._is_closed = False
 
@@ -69,7 +71,7 @@ class Client:
         """Closes the connections, and cancels the calls under way: they, and later ones, raise Cancelled."""
         if self._maker.is_here:
             self._is_closed = True
-            self._channel.close()
+            self._line.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -117,7 +119,7 @@ class Client:
         def start() -> Any:
             return self._start("unary_stream", name, data, attempts.remaining(), metadata)
 
-        return AttendStream(start, StreamReader(message, assemble), attempts, self._connection.name, self._channel)
+        return AttendStream(start, StreamReader(message, assemble), attempts, self._connection.name, self._line)
 
     @spelled_out(SessionKeywords)
     def session(
@@ -137,6 +139,7 @@ class Client:
         seconds(lifetime, "lifetime")
 
         def start(requests: Iterator[bytes]) -> Any:
+            self._line.look()  # an opening has one attempt
             return self._start("stream_stream", _calls.method("Decode"), requests, lifetime, metadata)
 
         return Session(start, request, self._connection.attempts(timeout).timeout, lifetime, self._connection.name)
@@ -171,7 +174,7 @@ class Client:
                 error = failure
             if attempts.remaining() <= 0.1:
                 raise DeadlineExceeded(f"not ready within {attempts.timeout:g} s: {error.message}")
-            pause(self._channel, 0.1)
+            self._line.pause(0.1)
 
     def list_model_states(self, *, timeout: Optional[float] = None, metadata: Metadata = None) -> List[ModelState]:
         """Returns the state of each model of the server's folder (--models)."""
@@ -244,22 +247,23 @@ class Client:
                 delay = attempts.delay_after(error)
                 if delay is None:
                     raise error from None
-                pause(self._channel, delay)
+                self._line.pause(delay)
 
 
 class AttendStream:
     """A streamed answer: an iterator over its blocks. Only one thread may use it."""
 
     def __init__(
-        self, start: Callable[[], Any], reader: StreamReader, attempts: Attempts, server: str, channel: Any
+        self, start: Callable[[], Any], reader: StreamReader, attempts: Attempts, server: str, line: Line
     ) -> None:
         self._maker = Maker(self, "stream")
         self._start = start
         self._reader = reader
         self._attempts = attempts
         self._server = server
-        self._channel = channel
+        self._line = line
         self._call: Any = start()
+        self._maker.has_call = True
         self._has_begun = False
 
     def __iter__(self) -> Iterator[Block]:
@@ -272,6 +276,7 @@ class AttendStream:
                 block = self._reader.read(data)
                 if block is not None:
                     return block
+            self._maker.has_call = False
             self._reader.check_end()
         except AttendError:
             self.cancel()
@@ -295,6 +300,7 @@ class AttendStream:
     def cancel(self) -> None:
         """Cancels the call: the server sends no more blocks."""
         if self._maker.is_here:
+            self._maker.has_call = False
             self._call.cancel()
 
     def __enter__(self) -> "AttendStream":
@@ -317,5 +323,5 @@ class AttendStream:
                 delay = None if self._has_begun else self._attempts.delay_after(error)
                 if delay is None:
                     raise error from None
-                pause(self._channel, delay)
+                self._line.pause(delay)
                 self._call = self._start()

@@ -66,6 +66,7 @@ class Session:
         self._broken = None
         self._requests = Mailbox()
         self._call = self._start(self._requests)
+        self._maker.has_call = True
         find, call = weakref.ref(self), self._call
         self._reader = Worker(lambda: _read(find, call))
         try:
@@ -118,6 +119,7 @@ class Session:
         self._requests.put(None)
         if not self._reader.ended_within(self._timeout):
             self._call.cancel()
+        self._maker.has_call = False
 
     def cancel(self) -> None:
         """Breaks the stream. A session with `resume_ttl` can be resumed."""
@@ -174,6 +176,7 @@ class Session:
         if self._call is not None:
             self._call.cancel()  # first: a server that sees the requests end closes the session
             self._requests.put(None)
+        self._maker.has_call = False
         return copy.copy(self._broken)
 
     def __del__(self) -> None:

@@ -41,8 +41,8 @@ class _Server:
 
     @property
     def error(self) -> Optional[AttendError]:
-        """Why the server takes no pages: its session broke, or could not be opened."""
-        return self.session.broken if self.session is not None else self.failure
+        """Why the server takes no pages: its session could not be opened, or broke."""
+        return self.failure or (self.session.broken if self.session is not None else None)
 
 
 @dataclasses.dataclass
@@ -210,6 +210,7 @@ class ShardedSession:
         if server.session is None or server.error is not None:
             try:
                 server.session = server.client.session(**self._opening)
+                server.failure = None
             except AttendError as error:
                 server.failure = copy.copy(error)  # the traceback of what is raised keeps the caller's arrays
                 raise
