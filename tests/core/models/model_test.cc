@@ -97,7 +97,7 @@ TEST(ModelTest, EmbedsTokenPlusPosition) {
 TEST(ModelTest, EmbedsRowsOfASequenceAsTheWholeSequence) {
   const LoadedTestModel roberta("models/roberta");
   const Model& model = roberta.model();
-  const std::vector<int32_t> ids = {0, 5, 1, 1, 7, 2, 1, 9};  // 1 is the padding
+  const std::vector<int32_t> ids = {0, 5, 3, 3, 7, 2, 3, 9};  // 3 is the padding
   const TokenSequence tokens{.ids = ids, .first_position = 2};
   ASSERT_THAT(model.ValidateTokens(tokens), IsOk());
   const int64_t width = model.info().d_model;

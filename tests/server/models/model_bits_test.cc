@@ -46,6 +46,25 @@ std::vector<std::string> BitsOf(const v1::AttendResponse& response) {
   return bits;
 }
 
+// 480 KB, which all threads embed in parts that begin within a sequence. The position of a token
+// depends on the padding before it.
+TEST_F(ModelBitsTest, ALargeBatchOfTokensChangesNoBitOfASequence) {
+  constexpr int64_t kSequences = 150;
+  constexpr int64_t kLength = 20;
+  AttendClient client(server_->NewChannel());
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < kSequences * kLength; ++i) {
+    ids.push_back(i % 7 == 2 ? 3 : static_cast<int32_t>(4 + i * i % 29));  // 3 is the padding
+  }
+  const std::string all = client.Must(TokenRequest("roberta", ids, kLength)).output().data();
+  const size_t bytes = all.size() / kSequences;
+  for (int64_t i = 0; i < kSequences; ++i) {
+    const std::vector<int32_t> own(&ids[i * kLength], &ids[i * kLength] + kLength);
+    const v1::AttendResponse alone = client.Must(TokenRequest("roberta", own, kLength));
+    EXPECT_TRUE(alone.output().data() == all.substr(i * bytes, bytes)) << "sequence " << i;
+  }
+}
+
 // A sequence without memory rows attends to the layer's extra keys alone. Its bias has no element,
 // beside a mate's or not, and yet it is a bias.
 TEST_F(ModelBitsTest, AMateWithKeysChangesNoBitOfASequenceWithoutThem) {
