@@ -95,7 +95,6 @@ class FakeJob final : public Job {
     is_finished_ = true;
   }
 
-  /// Called where the job's rows are copied into the batch; may throw.
   /// Returns the rows of each call of Gather, in the order of the rows.
   std::vector<OperandRows> GatheredRows(Operand operand) const {
     MutexLock lock(mutex_);
@@ -104,6 +103,7 @@ class FakeJob final : public Job {
               [](const OperandRows& a, const OperandRows& b) { return a.first < b.first; });
     return rows;
   }
+  /// Calls `failure`, which may throw, where the job's rows are copied into the batch.
   void FailGathering(std::function<void()> failure) { gather_failure_ = std::move(failure); }
   void Cancel() { is_cancelled_ = true; }
   void CancelAfterRows() { cancel_after_rows_ = true; }

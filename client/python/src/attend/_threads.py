@@ -43,6 +43,8 @@ class Line:
 
     def look(self) -> None:
         """Waits until a channel that has lost its server has found it again, at most half a second."""
+        if not self._is_open:
+            return
         deadline = time.monotonic() + _LOOK_SECONDS
         with self._states() as states, contextlib.suppress(queue.Empty):
             if states.get(timeout=_LOOK_SECONDS) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:

@@ -139,6 +139,7 @@ class Client:
         seconds(lifetime, "lifetime")
 
         def start(requests: Iterator[bytes]) -> Any:
+            self._maker.check()
             self._line.look()  # an opening has one attempt
             return self._start("stream_stream", _calls.method("Decode"), requests, lifetime, metadata)
 
