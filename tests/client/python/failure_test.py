@@ -1,8 +1,6 @@
 """What goes wrong: refusals, deadlines, servers that go away, answers that do not hold together."""
 
-import os
 import pathlib
-import sys
 import tempfile
 import threading
 import time
