@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,9 +12,6 @@
 
 namespace attention {
 namespace {
-
-// The version that stands for errors of a name as a whole.
-constexpr int64_t kWholeName = 0;
 
 template <typename Map>
 std::string KeysOf(const Map& map) {
@@ -38,11 +36,6 @@ absl::Status UnknownVersion(const std::string& name, const std::string& known, i
       absl::StrCat("version: expected one of model ", name, ": ", known, ", found ", version));
 }
 
-absl::Status MissingRequiredModel(const std::string& folder, const std::string& name) {
-  return absl::NotFoundError(absl::StrCat("--required-models: expected a name of ", folder,
-                                          ", found ", name, ", which does not exist"));
-}
-
 /// Returns the device on which a folder lies; 0 if there is no folder.
 uint64_t DeviceOf(const std::string& folder) {
   struct stat found = {};
@@ -53,7 +46,9 @@ uint64_t DeviceOf(const std::string& folder) {
 
 ModelCatalog::ModelCatalog(const ModelFolder& folder, const ServingEnvironment& environment,
                            HealthRegistry& health)
-    : folder_(folder), environment_(environment), health_(health) {}
+    : folder_(folder),
+      environment_(environment),
+      posted_(folder_, environment_.repository, health) {}
 
 absl::Status ModelCatalog::CheckName(const std::string& name) const {
   if (folder_.reserved_names.contains(name)) {
@@ -92,19 +87,10 @@ absl::Status ModelCatalog::Discover() {
     Update(name, model);
     awaited.insert(name);
   }
-  if (folder_.required_names.has_value()) {
-    awaited = *folder_.required_names;
-    std::erase_if(awaited, [this](const std::string& name) {
-      return folder_.reserved_names.contains(name);  // the server's own serve from the start
-    });
+  posted_.Await(std::move(awaited));
+  if (found.empty()) {
+    posted_.SetAllTried();
   }
-  {
-    MutexLock lock(mutex_);
-    awaited_ = std::move(awaited);
-  }
-  is_settled_ = found.empty();
-  health_.Set(kAllModels, false);
-  PostAllModels();
   return absl::OkStatus();
 }
 
@@ -139,8 +125,7 @@ absl::Status ModelCatalog::Refresh(Occasion occasion) {
   for (const std::string& name : names) {
     Settle(name, occasion);
   }
-  is_settled_ = true;
-  PostAllModels();
+  posted_.SetAllTried();
   return absl::OkStatus();
 }
 
@@ -285,78 +270,12 @@ absl::StatusOr<VersionToLoad> ModelCatalog::SourceOf(const Model& model) const {
 }
 
 void ModelCatalog::Post(const std::string& name) {
-  std::vector<Posted> posted;
-  bool is_serving = false;
-  for (const auto& [number, version] : names_.at(name).versions) {
-    posted.push_back({version.state(), version.model()});
-    is_serving |= version.state().is_serving;
+  const Name& known = names_.at(name);
+  PostedStates::Name posted{.is_pending = known.is_pending, .is_unloaded = known.is_unloaded};
+  for (const auto& [number, version] : known.versions) {
+    posted.versions.push_back({version.state(), version.model()});
   }
-  {
-    MutexLock lock(mutex_);
-    posted_[name] = posted;
-    if (posted.empty()) {
-      posted_.erase(name);
-    }
-  }
-  using Absence = ModelRepository::Absence;
-  environment_.repository.SetAbsence(name, is_serving || posted.empty() ? Absence::kUnknown
-                                           : names_.at(name).is_pending ? Absence::kLoading
-                                                                        : Absence::kNotServed);
-  const std::string health_name = absl::StrCat("model/", name);
-  if (!folder_.reserved_names.contains(name) && health_.IsServing(health_name) != is_serving) {
-    health_.Set(health_name, is_serving);
-  }
-  const bool is_gone = posted.empty() && !folder_.required_names.has_value();
-  if (is_serving || is_gone || names_.at(name).is_unloaded) {
-    StopAwaiting(name);
-  }
-}
-
-void ModelCatalog::StopAwaiting(const std::string& name) {
-  bool was_awaited = false;
-  {
-    MutexLock lock(mutex_);
-    was_awaited = awaited_.erase(name) > 0;
-  }
-  if (was_awaited) {
-    PostAllModels();
-  }
-}
-
-void ModelCatalog::PostAllModels() {
-  bool is_served = is_settled_ || !folder_.required_names.has_value();
-  {
-    MutexLock lock(mutex_);
-    is_served = is_served && awaited_.empty();
-  }
-  if (is_served && health_.IsServing(kAllModels) == false) {
-    health_.Set(kAllModels, true);
-  }
-}
-
-std::vector<ModelState> ModelCatalog::States() const {
-  MutexLock lock(mutex_);
-  std::vector<ModelState> states;
-  for (const auto& [name, versions] : posted_) {
-    for (const Posted& version : versions) {
-      ModelState& state = states.emplace_back(version.state);
-      const bool is_in_memory = !version.model.expired();
-      if (state.phase == ModelPhase::kUnloaded && is_in_memory) {
-        state.phase = ModelPhase::kUnloading;
-      }
-      state.weights_bytes = is_in_memory ? state.weights_bytes : 0;
-    }
-  }
-  for (const std::string& name : awaited_) {
-    if (folder_.required_names.has_value() && !posted_.contains(name)) {
-      states.push_back({.name = name,
-                        .version = kWholeName,
-                        .phase = ModelPhase::kFailed,
-                        .error = MissingRequiredModel(folder_.path, name)});
-    }
-  }
-  std::ranges::stable_sort(states, {}, &ModelState::name);
-  return states;
+  posted_.Post(name, posted);
 }
 
 }  // namespace attention

@@ -3,30 +3,18 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/runtime/mutex.h"
 #include "server/health.h"
+#include "server/models/posted_states.h"
+#include "server/models/served_folder.h"
 #include "server/models/served_version.h"
-#include "server/models/version_policy.h"
 
 namespace attention {
-
-struct ModelFolder {
-  std::string path = {};
-  VersionPolicies versions = {};
-  /// The names of the server's own models, which a folder cannot have.
-  std::set<std::string> reserved_names = {};
-  /// The names that must have served before kAllModels is healthy; all others found at the start
-  /// must be loaded or have failed. Null: all that are found at the start must have served.
-  std::optional<std::set<std::string>> required_names = {};
-};
 
 /// Keeps a repository in agreement with a folder and with requests. A changed version is loaded
 /// while the old one serves, and replaces it when it is ready; if it cannot be loaded, the old one
@@ -62,9 +50,8 @@ class ModelCatalog {
   /// is not of the folder; ABORTED when its files have changed.
   absl::StatusOr<VersionToLoad> SourceOf(const Model& model) const;
 
-  /// Returns the states in the order of name, then version. A required name that has never served
-  /// and that the folder does not have has a state, too: failed, NOT_FOUND. Thread-safe.
-  std::vector<ModelState> States() const;
+  /// Returns PostedStates::List. Thread-safe.
+  std::vector<ModelState> States() const { return posted_.List(); }
 
  private:
   struct Name {
@@ -72,10 +59,6 @@ class ModelCatalog {
     /// True for a new or changed version that was not tried yet.
     bool is_pending = false;
     std::map<int64_t, ServedVersion> versions = {};
-  };
-  struct Posted {
-    ModelState state;
-    std::weak_ptr<const Model> model;
   };
 
   absl::Status CheckName(const std::string& name) const;
@@ -90,25 +73,15 @@ class ModelCatalog {
   static absl::Status FailureOf(const Name& name, std::optional<int64_t> version);
   /// Updates States, health and the repository.
   void Post(const std::string& name);
-  void StopAwaiting(const std::string& name);
-  /// Updates the health of kAllModels, which stays SERVING once it is.
-  void PostAllModels();
 
   const ModelFolder folder_;
   const ServingEnvironment environment_;
-  HealthRegistry& health_;
+  PostedStates posted_;
 
   // Used by the one thread only.
   FoundModels last_found_;
   uint64_t device_ = 0;  // on which the folder lay
   std::map<std::string, Name> names_;
-  /// Whether every model found at the start was tried.
-  bool is_settled_ = false;
-
-  mutable Mutex mutex_;
-  /// The names that kAllModels waits for.
-  std::set<std::string> awaited_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, std::vector<Posted>> posted_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

@@ -12,6 +12,11 @@
 
 namespace attention {
 
+inline constexpr double kNanosecondsPerSecond = 1e9;
+
+/// Returns the unit of all times in metrics.
+inline double Seconds(int64_t ns) { return static_cast<double>(ns) / kNanosecondsPerSecond; }
+
 using MetricLabels = std::vector<std::pair<std::string_view, std::string>>;
 
 /// Writes families one after the other, each with its samples. Names follow Prometheus' rules,
