@@ -18,7 +18,7 @@
 #include "client/cli/flags/server_flags.h"
 #include "client/cli/show/message_json.h"
 #include "client/cli/show/model_details.h"
-#include "client/cli/show/text_table.h"
+#include "client/cli/show/models_text.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -53,24 +53,6 @@ struct ModelsFlags {
   }
   bool is_admin() const { return num_actions() > 0; }
 };
-
-/// Returns `count` as text; "-" for 0, which means that the model has none.
-std::string CountOrDash(int64_t count) { return count == 0 ? "-" : absl::StrCat(count); }
-
-std::string ToTable(const std::vector<v1::Model>& models) {
-  std::vector<std::vector<std::string>> rows = {{"NAME", "VERSION", "TYPE", "LAYERS", "D_MODEL",
-                                                 "HEADS", "WEIGHTS", "CAUSAL", "VOCABULARY",
-                                                 "POSITIONS"}};
-  for (const v1::Model& model : models) {
-    rows.push_back({model.name(), absl::StrCat(model.version()), model.model_type(),
-                    absl::StrCat(model.num_layers()), absl::StrCat(model.d_model()),
-                    HeadsText(model.num_heads(), model.num_kv_heads()),
-                    absl::StrCat(model.weights_dtype(), " ", Mebibytes(model.weights_bytes())),
-                    model.causal() ? "yes" : "no", CountOrDash(model.vocab_size()),
-                    CountOrDash(model.max_positions())});
-  }
-  return TextTable(rows);
-}
 
 /// The state of `model`; absent if the server has no folder of models, or does not show their
 /// states.
@@ -108,7 +90,7 @@ absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
   } else if (flags.json) {
     std::cout << JsonText(ToJsonArray(models), 2);
   } else {
-    PrintText(ToTable(models));
+    PrintText(ModelsTable(models));
     for (const v1::Model& model : models) {
       if (const std::string warning = EmulationWarning(model); !warning.empty()) {
         PrintText(absl::StrFormat("warning: %s: %s\n", model.name(), warning));
@@ -120,56 +102,6 @@ absl::Status PrintModels(AttentionClient& client, const ModelsFlags& flags) {
 
 using States = std::vector<v1::ModelState>;
 using Verifications = std::vector<v1::VerifyModelResponse>;
-
-std::string BytesOrDash(int64_t bytes) { return bytes == 0 ? "-" : Mebibytes(bytes); }
-
-std::string ToText(const States& states) {
-  std::vector<std::vector<std::string>> rows = {
-      {"NAME", "VERSION", "PHASE", "SERVING", "TYPE", "WEIGHTS", "MEMORY", "READ", "LOADED IN"}};
-  std::string errors;
-  for (const v1::ModelState& state : states) {
-    const std::string version = state.version() == 0 ? "-" : absl::StrCat(state.version());
-    const bool was_loaded = state.load_ns() > 0;
-    rows.push_back({state.name(), version, v1::ModelState::Phase_Name(state.phase()),
-                    state.serving() ? "yes" : "no",
-                    state.model_type().empty() ? "-" : state.model_type(),
-                    was_loaded ? state.weights_dtype() : "-", BytesOrDash(state.weights_bytes()),
-                    BytesOrDash(state.read_bytes()),
-                    was_loaded ? absl::StrFormat("%.2f s", 1e-9 * state.load_ns()) : "-"});
-    if (!state.error().empty()) {
-      absl::StrAppend(&errors, "\n", state.name(),
-                      state.version() == 0 ? "" : absl::StrCat(":", version), ": ", state.error(),
-                      "\n");
-    }
-  }
-  return TextTable(rows) + errors;
-}
-
-std::string ToText(const v1::VerifyModelResponse& verified) {
-  const std::string name = absl::StrCat(verified.model(), " version ", verified.version(), ": ");
-  if (verified.differences().empty()) {
-    return absl::StrCat(name, verified.weights_dtype(), " weights, which are exact\n");
-  }
-  std::vector<std::vector<std::string>> rows = {
-      {"", "MAX ABS ERROR", "RELATIVE L2", "TOP-1 AGREEMENT"}};
-  for (const v1::VerifyModelResponse::Difference& difference : verified.differences()) {
-    rows.push_back({difference.of(), absl::StrFormat("%.2e", difference.max_abs_error()),
-                    absl::StrFormat("%.2e", difference.relative_l2()),
-                    difference.has_top1_agreement()
-                        ? absl::StrFormat("%.1f %%", 100 * difference.top1_agreement())
-                        : "-"});
-  }
-  return absl::StrCat(name, verified.weights_dtype(), " weights beside fp32, over ",
-                      verified.num_tokens(), " tokens\n", TextTable(rows));
-}
-
-std::string ToText(const Verifications& verifications) {
-  std::string text;
-  for (const v1::VerifyModelResponse& verified : verifications) {
-    absl::StrAppend(&text, text.empty() ? "" : "\n", ToText(verified));
-  }
-  return text;
-}
 
 absl::StatusOr<States> ChangeModels(AttentionClient& client, const ModelsFlags& flags) {
   if (flags.reload) {
@@ -223,15 +155,17 @@ absl::Status CheckDifferences(const Verifications& verifications, double limit) 
   return absl::OkStatus();
 }
 
+/// `to_text` returns the text of what is not printed as JSON.
 template <typename Outcome>
-int Print(const absl::StatusOr<Outcome>& outcome, bool as_json) {
+int Print(const absl::StatusOr<Outcome>& outcome, bool as_json,
+          std::string (*to_text)(const Outcome&)) {
   if (!outcome.ok()) {
     return ExitCodeOf(outcome.status());
   }
   if (as_json) {
     std::cout << JsonText(ToJsonArray(*outcome), 2);
   } else {
-    PrintText(ToText(*outcome));
+    PrintText(to_text(*outcome));
   }
   return 0;
 }
@@ -243,7 +177,7 @@ int RunModels(const ModelsFlags& flags) {
   }
   if (flags.verify.has_value()) {
     const absl::StatusOr<Verifications> verified = VerifyModels(**client, *flags.verify);
-    const int exit_code = Print(verified, flags.json);
+    const int exit_code = Print(verified, flags.json, VerificationsText);
     return exit_code == 0 ? ExitCodeOf(CheckDifferences(*verified, flags.max_relative_l2))
                           : exit_code;
   }
@@ -257,7 +191,7 @@ int RunModels(const ModelsFlags& flags) {
       std::any_of(states->begin(), states->end(), [](const v1::ModelState& state) {
         return state.phase() == v1::ModelState::FAILED;
       });
-  const int exit_code = Print(states, flags.json);
+  const int exit_code = Print(states, flags.json, StatesText);
   return has_failed ? kExitFailed : exit_code;
 }
 

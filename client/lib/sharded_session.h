@@ -9,9 +9,9 @@
 //   absl::StatusOr<AttendResult> prompt = (*session)->Step(query, key, value);
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,8 +23,8 @@
 
 namespace attention {
 
-class ShardServer;
-struct PageStep;
+class ShardPages;
+struct ShardPage;
 
 /// Tokens [first, first + count) of the sequence, and the server that holds or held them.
 struct ShardRange {
@@ -78,23 +78,15 @@ class ShardedSession {
                            const Shard& shard);
 
   /// Returns the number of tokens, including those that are missing.
-  int64_t length() const { return length_; }
+  int64_t length() const;
   /// Returns where the tokens are, in the order of positions, without those that are missing.
-  std::vector<ShardRange> held() const { return Ranges(false); }
+  std::vector<ShardRange> held() const;
   /// Returns the tokens of lost servers, in the order of positions.
-  std::vector<ShardRange> missing() const { return Ranges(true); }
+  std::vector<ShardRange> missing() const;
   /// Returns the servers that were lost or could not be reached, in the order of the shards.
   std::vector<ShardFailure> failures() const;
 
  private:
-  /// The tokens of page i begin at i * page_tokens; all pages but the last are full. Between calls
-  /// every page has tokens.
-  struct Page {
-    int64_t tokens = 0;
-    size_t server = 0;
-    int64_t sequence = 0;
-    bool is_missing = false;
-  };
   /// Rows of a call of Step.
   struct RowsOfCall {
     int64_t first = 0;
@@ -104,27 +96,16 @@ class ShardedSession {
 
   explicit ShardedSession(const ShardedSessionOptions& options);
 
-  std::vector<ShardRange> Ranges(bool missing) const;
-  absl::Status CheckWhole() const;
-  absl::Status CheckMissing(int64_t first, int64_t count) const;
   absl::Status MakeRoom(int64_t new_tokens);
-  absl::Status MakePage();
-  absl::StatusOr<size_t> ServerFor(const Shard& shard);
   absl::StatusOr<AttendResult> AskPages(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const RowsOfCall& rows);
-  absl::Status FillPages(const std::vector<Page>& pages, int64_t first, const Tensor& key,
+  absl::Status FillNext(const Tensor& key, const Tensor& value);
+  absl::Status FillPages(std::span<const ShardPage> pages, int64_t first, const Tensor& key,
                          const Tensor& value);
-  void Grow(int64_t new_tokens);
-  void TakeBack();
   absl::Status Fail(const absl::Status& status);
 
-  const int64_t page_tokens_;
-  const v1::OpenSession open_;
-  const DecodeStreamOptions terms_;
   const std::vector<float> sinks_;
-  std::vector<ShardServer> servers_;
-  std::vector<Page> pages_;
-  int64_t length_ = 0;
+  const std::unique_ptr<ShardPages> pages_;
 };
 
 }  // namespace attention

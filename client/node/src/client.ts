@@ -3,7 +3,8 @@
 import type { ClientReadableStream, ClientUnaryCall } from "@grpc/grpc-js";
 import { attendResult, type AttendResult } from "./answers.js";
 import { Assembler } from "./assembler.js";
-import { Connection, type Attempts, type ClientOptions } from "./connection.js";
+import type { Attempts } from "./attempts.js";
+import { Connection, type ClientOptions } from "./connection.js";
 import { AttendError } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttendResponse__Output } from "./generated/attention/v1/AttendResponse.js";

@@ -2,7 +2,8 @@
 
 export type { AttendResult } from "./answers.js";
 export { Client } from "./client.js";
-export type { ClientOptions, Tls } from "./connection.js";
+export type { ClientOptions } from "./connection.js";
+export type { Tls } from "./credentials.js";
 export { AttendError, type Code } from "./errors.js";
 export type { Session, SessionOptions } from "./session.js";
 export type { AttendStream } from "./stream.js";

@@ -3,7 +3,8 @@
 import type { Client as GrpcClient, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
 import { readBlock, readSummary } from "./answers.js";
 import { Assembler } from "./assembler.js";
-import { alarm, checkMs, type Connection } from "./connection.js";
+import { alarm, checkMs } from "./attempts.js";
+import type { Connection } from "./connection.js";
 import { AttendError, codeName, fromStatus, malformed } from "./errors.js";
 import type { DecodeRequest } from "./generated/attention/v1/DecodeRequest.js";
 import type { DecodeResponse__Output } from "./generated/attention/v1/DecodeResponse.js";

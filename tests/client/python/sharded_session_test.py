@@ -108,8 +108,8 @@ class ShardedSessionTest(unittest.TestCase):
         self.stop(1)
         with self.assertRaises(attend.Unavailable):
             self.step(session)
-        session._servers[0].session.cancel()  # as when the server ends and comes back between two calls
-        self.assertTrue(eventually(lambda: session._servers[0].error is not None))
+        session._pages.servers[0].session.cancel()  # as when the server ends and comes back between two calls
+        self.assertTrue(eventually(lambda: session._pages.servers[0].error is not None))
         session.append_range(PAGE, K[PAGE : 2 * PAGE], V[PAGE : 2 * PAGE], self.clients[0])
         self.assertEqual(session.missing(), [attend.ShardRange(0, PAGE, self.clients[0].name)])
         with self.assertRaisesRegex(attend.Unavailable, "lost: tokens 0 to 2047"):
@@ -128,7 +128,7 @@ class ShardedSessionTest(unittest.TestCase):
         self.fill(session, PAGE + 10)
         self.assertEqual([(one.first, one.count) for one in session.held()], [(0, PAGE), (PAGE, 10)])
         # A fork has the lowest number that is free: nothing but the page is left.
-        self.assertEqual([server.session.fork() for server in session._servers], [2, 2])
+        self.assertEqual([server.session.fork() for server in session._pages.servers], [2, 2])
 
     def test_pages_that_do_not_come_back_are_released(self):
         small = self.add_server(f"--max-cache-bytes={PAGE * 2 * (16 + 8) * 4}")
@@ -139,7 +139,7 @@ class ShardedSessionTest(unittest.TestCase):
         for _ in range(2):
             with self.assertRaisesRegex(attend.ResourceExhausted, "--max-cache-bytes"):
                 session.append_range(0, K[: 2 * PAGE], V[: 2 * PAGE], small)
-        self.assertEqual(session._servers[-1].session.fork(), 1)
+        self.assertEqual(session._pages.servers[-1].session.fork(), 1)
         self.assertEqual(session.missing(), [attend.ShardRange(0, 2 * PAGE, self.clients[0].name)])
         self.assertEqual(list(session.failures()), [self.clients[0].name])
 
@@ -172,7 +172,7 @@ class ShardedSessionTest(unittest.TestCase):
 
     def test_a_server_that_was_lost_takes_pages_again(self):
         session = self.fill(self.open(1, None), PAGE + 10)
-        session._servers[1].session.cancel()
+        session._pages.servers[1].session.cancel()
         with self.assertRaisesRegex(attend.Unavailable, "lost: tokens 2048 to 2057"):
             self.step(session)
         session.append_range(PAGE, K[PAGE : PAGE + 10], V[PAGE : PAGE + 10], self.clients[0])
@@ -185,7 +185,7 @@ class ShardedSessionTest(unittest.TestCase):
         session = attend.ShardedSession([(self.clients[0], PAGE), (own, None)], HEADS)
         self.addCleanup(session.close)
         self.fill(session, PAGE)
-        session._connect(session._servers[1]).cancel()
+        session._pages.connect(session._pages.servers[1]).cancel()
         self.assertEqual([type(error) for error in session.failures().values()], [attend.Cancelled])
         self.assertNotIn("closed", str(session.failures()))
         own.close()
@@ -195,7 +195,7 @@ class ShardedSessionTest(unittest.TestCase):
 
     def test_a_lost_server_may_come_back_as_a_new_client(self):
         session = self.fill(self.open(1, None), PAGE + 10)
-        session._servers[1].session.cancel()
+        session._pages.servers[1].session.cancel()
         self.assertEqual(list(session.failures()), [self.clients[1].name])
         with attend.Client(self.clients[1].name, timeout=TIMEOUT) as again:
             session.append_range(PAGE, K[PAGE : PAGE + 10], V[PAGE : PAGE + 10], again)
@@ -205,7 +205,7 @@ class ShardedSessionTest(unittest.TestCase):
 
     def test_failures_do_not_keep_the_callers_arrays(self):
         session = self.fill(self.open(1), PAGE)
-        session._servers[0].session.cancel()
+        session._pages.servers[0].session.cancel()
         key = K[:PAGE].copy()
         kept = weakref.ref(key)
         with attend.Client("127.0.0.1:1", timeout=TIMEOUT) as nobody:
@@ -217,7 +217,7 @@ class ShardedSessionTest(unittest.TestCase):
     def test_servers_end_their_sessions_side_by_side(self):
         session = self.fill(self.open(1, 1, None))
         together = threading.Barrier(3)
-        for server in session._servers:
+        for server in session._pages.servers:
             server.session.close = lambda close=server.session.close: (together.wait(TIMEOUT), close())
         session.close()
         self.assertFalse(together.broken)
@@ -228,14 +228,14 @@ class ShardedSessionTest(unittest.TestCase):
         main = threading.main_thread().ident
         for interrupts in (1, 2):
             session = self.fill(self.open(1, 1, None), 100)
-            one, has_left = session._pages[0].session, threading.Event()
+            one, has_left = session._pages.pages[0].session, threading.Event()
             step = one.step
 
             def interrupt(**keywords):
                 one.step = step
                 signal.pthread_kill(main, signal.SIGINT)
                 if interrupts == 2:  # while the first one waits for the answer to this step
-                    eventually(lambda: session._attempt == 1)
+                    eventually(lambda: session._tasks._attempt == 1)
                     signal.pthread_kill(main, signal.SIGINT)
                     has_left.wait(TIMEOUT)
                 return step(**keywords)
@@ -252,7 +252,7 @@ class ShardedSessionTest(unittest.TestCase):
         self.stop(0)
         with self.assertRaises(attend.Unavailable):
             self.step(session)
-        rows, one = (K[:PAGE], V[:PAGE]), session._servers[1].session
+        rows, one = (K[:PAGE], V[:PAGE]), session._pages.servers[1].session
         step = one.step
 
         def interrupt(**keywords):
