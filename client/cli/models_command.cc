@@ -32,7 +32,8 @@ constexpr char kModelsExamples[] = R"(Examples:
   attend models --load gpt2:2 --timeout 5m --server 127.0.0.1:8003   the server's admin listener
   attend models --verify gpt2 --max-relative-l2 0.02 --server 127.0.0.1:8003
 
-Exit codes: 0 done, 1 failed or an error above --max-relative-l2, 2 wrong usage.)";
+Exit codes: 0 done, 1 failed, a model that failed to load, or an error above --max-relative-l2,
+2 wrong usage.)";
 
 struct ModelsFlags {
   ClientOptions server;
@@ -118,8 +119,17 @@ absl::StatusOr<States> ChangeModels(AttentionClient& client, const ModelsFlags& 
   return client.ListModelStates();
 }
 
-/// Verifies the model `name`, or without a name all models that are served.
-absl::StatusOr<Verifications> VerifyModels(AttentionClient& client, const std::string& name) {
+/// What a verification has found, and the first model of those asked for that could not be
+/// verified.
+struct Verified {
+  Verifications verifications;
+  absl::Status failure;
+};
+
+/// Verifies the model `name`, or without a name all models that are served. A model of the folder
+/// that failed to load is a failure, and so is a server that serves none.
+absl::StatusOr<Verified> VerifyModels(AttentionClient& client, const std::string& name) {
+  Verified verified;
   std::vector<NamedVersion> models;
   if (!name.empty()) {
     ASSIGN_OR_RETURN(NamedVersion model, ParseNamedVersion(name));
@@ -130,15 +140,21 @@ absl::StatusOr<Verifications> VerifyModels(AttentionClient& client, const std::s
       if (state.serving()) {
         models.push_back({state.name(), state.version()});
       }
+      if (state.phase() == v1::ModelState::FAILED && verified.failure.ok()) {
+        verified.failure = absl::FailedPreconditionError(
+            absl::StrCat("model ", state.name(), " failed to load: ", state.error()));
+      }
+    }
+    if (models.empty() && verified.failure.ok()) {
+      verified.failure = absl::FailedPreconditionError(
+          "--verify: expected at least one model that is served, found none");
     }
   }
-  Verifications verifications;
   for (const NamedVersion& model : models) {
-    ASSIGN_OR_RETURN(v1::VerifyModelResponse verified,
-                     client.VerifyModel(model.name, model.version));
-    verifications.push_back(std::move(verified));
+    ASSIGN_OR_RETURN(v1::VerifyModelResponse answer, client.VerifyModel(model.name, model.version));
+    verified.verifications.push_back(std::move(answer));
   }
-  return verifications;
+  return verified;
 }
 
 /// Returns an error that names the first difference whose relative L2 is above `limit`, or NaN.
@@ -156,18 +172,20 @@ absl::Status CheckDifferences(const Verifications& verifications, double limit) 
 }
 
 /// `to_text` returns the text of what is not printed as JSON.
-template <typename Outcome>
-int Print(const absl::StatusOr<Outcome>& outcome, bool as_json,
-          std::string (*to_text)(const Outcome&)) {
-  if (!outcome.ok()) {
-    return ExitCodeOf(outcome.status());
-  }
+template <typename Messages>
+void Print(const Messages& messages, bool as_json, std::string (*to_text)(const Messages&)) {
   if (as_json) {
-    std::cout << JsonText(ToJsonArray(*outcome), 2);
+    std::cout << JsonText(ToJsonArray(messages), 2);
   } else {
-    PrintText(to_text(*outcome));
+    PrintText(to_text(messages));
   }
-  return 0;
+}
+
+absl::Status PrintVerified(AttentionClient& client, const ModelsFlags& flags) {
+  ASSIGN_OR_RETURN(const Verified verified, VerifyModels(client, *flags.verify));
+  Print(verified.verifications, flags.json, VerificationsText);
+  RETURN_IF_ERROR(verified.failure);
+  return CheckDifferences(verified.verifications, flags.max_relative_l2);
 }
 
 int RunModels(const ModelsFlags& flags) {
@@ -176,23 +194,22 @@ int RunModels(const ModelsFlags& flags) {
     return ExitCodeOf(client.status());
   }
   if (flags.verify.has_value()) {
-    const absl::StatusOr<Verifications> verified = VerifyModels(**client, *flags.verify);
-    const int exit_code = Print(verified, flags.json, VerificationsText);
-    return exit_code == 0 ? ExitCodeOf(CheckDifferences(*verified, flags.max_relative_l2))
-                          : exit_code;
+    return ExitCodeOf(PrintVerified(**client, flags));
   }
   if (!flags.is_admin()) {
     return ExitCodeOf(flags.model.empty() ? PrintModels(**client, flags)
                                           : PrintModel(**client, flags));
   }
   const absl::StatusOr<States> states = ChangeModels(**client, flags);
+  if (!states.ok()) {
+    return ExitCodeOf(states.status());
+  }
+  Print(*states, flags.json, StatesText);
   const bool has_failed =
-      flags.reload && states.ok() &&
-      std::any_of(states->begin(), states->end(), [](const v1::ModelState& state) {
+      flags.reload && std::ranges::any_of(*states, [](const v1::ModelState& state) {
         return state.phase() == v1::ModelState::FAILED;
       });
-  const int exit_code = Print(states, flags.json, StatesText);
-  return has_failed ? kExitFailed : exit_code;
+  return has_failed ? kExitFailed : 0;
 }
 
 void AddAdminFlags(CLI::App& command, ModelsFlags& flags) {

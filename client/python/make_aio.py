@@ -16,7 +16,7 @@ CLIENT = {
     "class AttendStream": "class AsyncAttendStream",
     '-> "AttendStream"': '-> "AsyncAttendStream"',
     "return AttendStream(": "return AsyncAttendStream(",
-    "attend.session import Session": "attend.aio_session import AsyncSession",
+    "attend.session import Session, Terms": "attend.aio_session import AsyncSession, Terms",
     "-> Session": "-> AsyncSession",
     "return Session(": "return AsyncSession(",
     "Thread-safe; calls of many threads share its connections.": "It belongs to the event loop that runs when it is made.",
@@ -44,12 +44,13 @@ SESSION = {
     "def _open(": "def open(",
     "        return self\n": "        await self.open()\n        return self\n",
     "            self.close()": "            await self.close()",
+    "self._line.look(": "await self._line.look(",
     "self._act(": "await self._act(",
     "= messages.get(": "= await messages.get(",
     "if not self._reader": "if not await self._reader",
     "for data in call:": "async for data in call:",
     "Optional[Session]": "Optional[AsyncSession]",
-    "    except grpc.RpcError": '    except asyncio.CancelledError:\n        error = Cancelled("the session was cancelled")\n'
+    "    except grpc.RpcError": '    except asyncio.CancelledError:\n        error = Cancelled("the session was cancelled, or the client is closed")\n'
         "    except grpc.RpcError",
 }
 WAITS = re.compile(r"\bawait |\basync for |def __a(enter|exit)__")

@@ -91,7 +91,8 @@ TEST_F(ModelsTest, ReloadsTheFolder) {
 
 TEST_F(ModelsTest, VerifiesOneModelOrAll) {
   const Outcome all = Models({"--verify"});
-  EXPECT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_EQ(all.exit_code, 1) << "one of them is broken";
+  EXPECT_THAT(all.err, HasSubstr("model broken failed to load: "));
   EXPECT_THAT(all.out,
               AllOf(HasSubstr("bert version 1: bf16 weights beside fp32"), HasSubstr("layer 1"),
                     HasSubstr("gpt2 version 1"), HasSubstr("TOP-1 AGREEMENT")));
@@ -99,6 +100,17 @@ TEST_F(ModelsTest, VerifiesOneModelOrAll) {
   ASSERT_EQ(json.size(), 1u);
   EXPECT_EQ(json[0]["differences"].back()["of"], "logits");
   EXPECT_LT(json[0]["differences"].back()["relative_l2"], 0.03);
+}
+
+TEST_F(ModelsTest, VerifyingNothingIsAFailure) {
+  fs::remove_all(folder_.path() + "/broken");
+  Models({"--reload"});
+  EXPECT_EQ(Models({"--verify"}).exit_code, 0);
+  Models({"--unload=gpt2"});
+  Models({"--unload=bert"});
+  const Outcome none = Models({"--verify", "--max-relative-l2=0.5"});
+  EXPECT_EQ(none.exit_code, 1) << none.out;
+  EXPECT_THAT(none.err, HasSubstr("expected at least one model that is served, found none"));
 }
 
 TEST_F(ModelsTest, VerifiesAgainstALimit) {

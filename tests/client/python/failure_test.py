@@ -268,23 +268,6 @@ class ConnectionTest(unittest.TestCase):
                 attend.Client(servers)
 
 
-class ReturningServerTest(unittest.TestCase):
-    @unittest.mock.patch("attend._threads._LOOK_SECONDS", TIMEOUT)
-    def test_the_first_session_after_an_outage_opens(self):
-        with tempfile.TemporaryDirectory() as folder:
-            address = f"unix:{folder}/attend.sock"
-            with attend.Client(address) as client:
-                server = Server(listen=address)
-                client.session(model="demo").close()
-                server.stop()
-                with unittest.mock.patch("attend._threads._LOOK_SECONDS", 0.01):
-                    for _ in range(2):
-                        self.assertRegex(error_of(lambda: client.session(model="demo")), "^Unavailable: ")
-                server = Server(listen=address)
-                self.addCleanup(server.stop)
-                client.session(model="demo").close()
-
-
 class RetryTest(unittest.TestCase):
     """Against a server that fails as it is told to."""
 
@@ -326,19 +309,6 @@ class RetryTest(unittest.TestCase):
         begin = time.monotonic()
         client.list_models()
         self.assertGreaterEqual(time.monotonic() - begin, 0.6)
-
-    def test_clients_are_closed_during_a_pause_without_a_word_of_grpcs_threads(self):
-        said = []
-        self.addCleanup(setattr, threading, "excepthook", threading.excepthook)
-        threading.excepthook = lambda error: said.append(error.exc_value)
-        for number in range(40):
-            client = attend.Client("127.0.0.1:1", timeout=TIMEOUT)
-            caller = threading.Thread(target=error_of, args=(client.list_models,))
-            caller.start()
-            time.sleep(0.001 * number)
-            client.close()
-            caller.join()
-        self.assertEqual(said, [])
 
     def test_not_when_that_is_past_the_deadline(self):
         client = self.client_of(self.failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, "60000"), timeout=10)

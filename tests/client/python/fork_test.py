@@ -5,8 +5,10 @@ import pathlib
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import attend
+from attend import _process
 from support import TIMEOUT, ServedTest
 
 
@@ -62,10 +64,62 @@ show(lambda: len(client.list_models()) > 0)
         words = "FailedPrecondition the {} was made in another process: make one after the fork"
         child = [words.format(what) for what in ("client", "client", "client", "stream", "session", "session")]
         child.append(
-            "FailedPrecondition a session or a stream was open when fork() made this process, and gRPC cannot be used in it: "
-            "fork before opening one, or start the process with spawn"
+            "FailedPrecondition a call, a session or a stream was under way when fork() made this process, and gRPC cannot be used in "
+            "it: fork before, or start the process with spawn"
         )
         self.assertEqual(result.stdout.splitlines(), [*child, "1", "None", "(30000, 4, 64)", "True"], result.stderr)
+
+    CALLER = """
+import os, socket, sys, threading, time
+import attend
+
+def show(act):
+    try:
+        print(act())
+    except attend.AttendError as error:
+        print(type(error).__name__, error.message.split(":")[0])
+    sys.stdout.flush()
+
+listener = socket.socket()
+listener.bind(("127.0.0.1", 0))
+listener.listen()  # and never answers
+address = "127.0.0.1:%d" % listener.getsockname()[1]
+client = attend.Client(address, timeout=3600)
+caller = threading.Thread(target=show, args=(client.list_models,))
+caller.start()
+while not client._maker.calls:
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    show(lambda: attend.Client(address))
+    os._exit(0)
+os.waitpid(child, 0)
+client.close()
+caller.join()
+print(len(client._maker.calls))
+"""
+
+    def test_a_child_has_no_client_when_a_call_was_under_way(self):
+        environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(attend.__file__).parents[1])}
+        result = subprocess.run(
+            [sys.executable, "-c", self.CALLER], capture_output=True, text=True, timeout=TIMEOUT, env=environment
+        )
+        refused = "FailedPrecondition a call, a session or a stream was under way when fork() made this process, and gRPC cannot be used in it"
+        self.assertEqual(result.stdout.splitlines()[0], refused, result.stderr)
+        self.assertRegex(result.stdout.splitlines()[1], "^Cancelled ", result.stderr)
+        self.assertEqual(result.stdout.splitlines()[2], "0", result.stderr)
+
+    def test_a_fork_while_a_client_is_being_made_does_not_hide_the_calls_of_others(self):
+        class Owned:
+            pass
+
+        unmade, made = Owned(), Owned()
+        made._maker = _process.Maker(made, "client")
+        made._maker.calls.add(made)
+        with mock.patch.multiple(_process, _owned=[unmade, made], _has_copied_calls=False):
+            _process._become_child()
+            with self.assertRaises(attend.FailedPrecondition):
+                _process.check_process()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from typing import Any
+from typing import Any, Set
 
 from attend.errors import FailedPrecondition
 
@@ -19,8 +19,9 @@ def _become_child() -> None:
     add_reference = ctypes.pythonapi.Py_IncRef
     add_reference.argtypes, add_reference.restype = [ctypes.py_object], None
     for owned in _owned:
-        _has_copied_calls = _has_copied_calls or owned._maker.has_call
         add_reference(owned)
+    makers = [getattr(owned, "_maker", None) for owned in _owned]  # None: fork() came between Maker() and its assignment
+    _has_copied_calls = _has_copied_calls or any(maker is not None and maker.calls for maker in makers)
 
 
 if hasattr(os, "register_at_fork"):  # where there is fork()
@@ -31,8 +32,8 @@ def check_process() -> None:
     """FailedPrecondition in a process where gRPC would hang."""
     if _has_copied_calls:
         raise FailedPrecondition(
-            "a session or a stream was open when fork() made this process, and gRPC cannot be used in it: "
-            "fork before opening one, or start the process with spawn"
+            "a call, a session or a stream was under way when fork() made this process, and gRPC cannot be used in it: "
+            "fork before, or start the process with spawn"
         )
 
 
@@ -42,8 +43,8 @@ class Maker:
     def __init__(self, owned: Any, what: str) -> None:
         self._what = what
         self._process = os.getpid()
-        self.has_call = False
-        """Whether a call of `owned` is under way that lasts: a session, or a stream."""
+        self.calls: Set[object] = set()
+        """The calls of `owned` that are under way. Adding and removing one needs no lock, which fork() could copy locked."""
         _owned.add(owned)
 
     @property

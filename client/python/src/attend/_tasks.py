@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Any, Awaitable, Callable, Coroutine, Generic, Optional, TypeVar
 
 import grpc.aio
 
+from attend._threads import LOOK_SECONDS, Connectivity
 from attend.errors import Cancelled
 
 T = TypeVar("T")
@@ -39,16 +41,23 @@ class Line:
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
+        self._is_closed = asyncio.Event()
 
     async def pause(self, seconds: float) -> None:
-        """Waits `seconds`."""
-        await asyncio.sleep(seconds)
+        """Waits `seconds`, or until the channel is closed."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._is_closed.wait(), seconds)
 
-    def look(self) -> None:
-        """Does nothing."""
+    async def look(self, timeout: float) -> None:
+        """Waits until a channel that is looking for its server has found it, at most `timeout` or half a second."""
+        deadline = time.monotonic() + min(LOOK_SECONDS, timeout)
+        looking = (Connectivity.CONNECTING, Connectivity.TRANSIENT_FAILURE)
+        while self._channel.get_state() in looking and time.monotonic() < deadline:
+            await self.pause(0.01)
 
     async def close(self) -> None:
         """Closes the channel."""
+        self._is_closed.set()
         await self._channel.close()
 
 

@@ -12,7 +12,8 @@ from typing import Any, Callable, Generic, Iterator, Optional, TypeVar
 import grpc
 
 T = TypeVar("T")
-_LOOK_SECONDS = 0.5
+LOOK_SECONDS = 0.5
+Connectivity = grpc.ChannelConnectivity
 Lock = threading.Lock
 
 
@@ -33,32 +34,31 @@ class Line:
     def __init__(self, channel: Any) -> None:
         self._channel = channel
         self._lock = Lock()
-        self._is_open = True
+        self._is_closed = threading.Event()
 
     def pause(self, seconds: float) -> None:
-        """Waits `seconds`. Meanwhile a channel without a connection makes one."""
+        """Waits `seconds`, or until the channel is closed. Meanwhile a channel without a connection makes one."""
         deadline = time.monotonic() + seconds
-        with self._states():
-            time.sleep(max(0.0, deadline - time.monotonic()))
+        with self._states(deadline):
+            self._is_closed.wait(_until(deadline))
 
-    def look(self) -> None:
-        """Waits until a channel that has lost its server has found it again, at most half a second."""
-        if not self._is_open:
-            return
-        deadline = time.monotonic() + _LOOK_SECONDS
-        with self._states() as states, contextlib.suppress(queue.Empty):
-            if states.get(timeout=_LOOK_SECONDS) is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                while states.get(timeout=max(0.0, deadline - time.monotonic())) is not grpc.ChannelConnectivity.READY:
+    def look(self, timeout: float) -> None:
+        """Waits until a channel that is looking for its server has found it, at most `timeout` or half a second."""
+        deadline = time.monotonic() + min(LOOK_SECONDS, timeout)
+        if not self._is_closed.is_set():
+            with self._states(deadline) as states, contextlib.suppress(queue.Empty):
+                # CONNECTING: the attempt may have begun before the server was back, and its failure be yet to come.
+                while states.get(timeout=_until(deadline)) in (Connectivity.CONNECTING, Connectivity.TRANSIENT_FAILURE):
                     pass
 
     def close(self) -> None:
         """Closes the channel."""
+        self._is_closed.set()
         with self._lock:
-            self._is_open = False
             self._channel.close()
 
     @contextlib.contextmanager
-    def _states(self) -> "Iterator[queue.SimpleQueue[Any]]":
+    def _states(self, deadline: float) -> "Iterator[queue.SimpleQueue[Any]]":
         """The states of the channel while somebody looks at it; none when it is closed."""
         states: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
         has_begun = threading.Event()
@@ -68,14 +68,18 @@ class Line:
             has_begun.set()
 
         with self._lock:
-            if self._is_open:
+            if not self._is_closed.is_set():
                 # gRPC's thread would end with an error if the channel were closed before it begins, or with try_to_connect.
                 self._channel.subscribe(note)
-                has_begun.wait(_LOOK_SECONDS)
+                has_begun.wait(_until(deadline))
         try:
             yield states
         finally:
             self._channel.unsubscribe(note)
+
+
+def _until(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 class Mailbox(Generic[T]):

@@ -17,7 +17,7 @@ from attend.connection import Attempts, Connection, Tls
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, NotFound, Unavailable, from_rpc
 from attend.models import Logging, Model, ModelState, ServerStatistics, Summary, Verification
 from attend.results import AttendResult, Block
-from attend.session import Session
+from attend.session import Session, Terms
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -39,7 +39,8 @@ class Client:
     fails with Unavailable, or with ResourceExhausted and a `retry_after`. `options` and `interceptors` are passed to gRPC's channel.
 
     A call that fails raises the AttendError of its status code. In a child process that fork() made, every call raises
-    FailedPrecondition: the child needs a client of its own. It cannot have one if a session or a stream was open at the fork.
+    FailedPrecondition: the child needs a client of its own. It cannot have one if a call, a session or a stream was under way at
+    the fork.
     """
 
     def __init__(
@@ -135,15 +136,14 @@ class Client:
         `timeout` is the deadline of each action, `lifetime` that of the session, in seconds. SessionKeywords describes the other
         keywords.
         """
+        self._maker.check()
         request = open_request(session)
-        seconds(lifetime, "lifetime")
+        terms = Terms(self._connection.name, self._connection.attempts(timeout).timeout, seconds(lifetime, "lifetime"))
 
         def start(requests: Iterator[bytes]) -> Any:
-            self._maker.check()
-            self._line.look()  # an opening has one attempt
             return self._start("stream_stream", _calls.method("Decode"), requests, lifetime, metadata)
 
-        return Session(start, request, self._connection.attempts(timeout).timeout, lifetime, self._connection.name)
+        return Session(start, request, terms, self._line)
 
     def list_models(self, *, timeout: Optional[float] = None, metadata: Metadata = None) -> List[Model]:
         """Returns the models that the caller may use, in the order of name, then version."""
@@ -237,18 +237,22 @@ class Client:
         self, call: "_calls.Call[T]", timeout: Optional[float], metadata: Metadata
     ) -> T:
         attempts = self._connection.attempts(timeout, call.method)
-        while True:
-            try:
-                started = self._start("unary_unary", call.method, call.request, attempts.remaining(), metadata)
-                data = finished(started)
-                attempts.succeeded()
-                return call.decode(data)
-            except grpc.RpcError as status:
-                error = from_rpc(status, self._connection.name, attempts.timeout)
-                delay = attempts.delay_after(error)
-                if delay is None:
-                    raise error from None
-                self._line.pause(delay)
+        self._maker.calls.add(attempts)
+        try:
+            while True:
+                try:
+                    started = self._start("unary_unary", call.method, call.request, attempts.remaining(), metadata)
+                    data = finished(started)
+                    attempts.succeeded()
+                    return call.decode(data)
+                except grpc.RpcError as status:
+                    error = from_rpc(status, self._connection.name, attempts.timeout)
+                    delay = attempts.delay_after(error)
+                    if delay is None:
+                        raise error from None
+                    self._line.pause(delay)
+        finally:
+            self._maker.calls.discard(attempts)
 
 
 class AttendStream:
@@ -263,9 +267,9 @@ class AttendStream:
         self._attempts = attempts
         self._server = server
         self._line = line
-        self._call: Any = start()
-        self._maker.has_call = True
         self._has_begun = False
+        self._maker.calls.add(self._attempts)
+        self._call: Any = start()
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -277,7 +281,7 @@ class AttendStream:
                 block = self._reader.read(data)
                 if block is not None:
                     return block
-            self._maker.has_call = False
+            self._maker.calls.clear()
             self._reader.check_end()
         except AttendError:
             self.cancel()
@@ -301,7 +305,7 @@ class AttendStream:
     def cancel(self) -> None:
         """Cancels the call: the server sends no more blocks."""
         if self._maker.is_here:
-            self._maker.has_call = False
+            self._maker.calls.clear()
             self._call.cancel()
 
     def __enter__(self) -> "AttendStream":

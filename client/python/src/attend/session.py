@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, NamedTuple, Optional, TypeVar, Union
 
 import grpc
 
@@ -13,7 +13,7 @@ from attend._actions import Action, Actions
 from attend._keywords import StepKeywords, spelled_out
 from attend._process import Maker
 from attend._requests import Request
-from attend._threads import Lock, Mailbox, Worker
+from attend._threads import Line, Lock, Mailbox, Worker
 from attend._wire import MalformedMessage, Received
 from attend.errors import AlreadyExists, AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _Message = Union[Received, AttendError]
+
+
+class Terms(NamedTuple):
+    """The name of the server, and the times of a session in seconds: of each action, and of the whole."""
+
+    server: str
+    timeout: float
+    lifetime: float
 
 
 class Session:
@@ -39,14 +47,13 @@ class Session:
     sequence. The `length` of the next answer tells, and truncate() removes them.
     """
 
-    def __init__(self, start: Callable[..., Any], opening: Request, timeout: float, lifetime: float, server: str) -> None:
+    def __init__(self, start: Callable[..., Any], opening: Request, terms: Terms, line: Line) -> None:
         self._call: Any = None
         self._maker = Maker(self, "session")
         self._start = start
         self._actions = Actions(opening)
-        self._timeout = timeout
-        self._lifetime = lifetime
-        self._server = server
+        self._server, self._timeout, self._lifetime = terms
+        self._line = line
         self._lock = Lock()
         self._waiting: Dict[int, Mailbox[_Message]] = {}
         self._requests: Mailbox[bytes] = Mailbox()
@@ -63,14 +70,16 @@ class Session:
         return self._broken
 
     def _open(self) -> None:
+        deadline = time.monotonic() + self._timeout
+        self._line.look(self._timeout)  # an opening has one attempt
         self._broken = None
         self._requests = Mailbox()
-        self._call = self._start(self._requests)
-        self._maker.has_call = True
-        find, call = weakref.ref(self), self._call
-        self._reader = Worker(lambda: _read(find, call))
+        self._maker.calls.add(self._requests)
         try:
-            opened = self._act(self._actions.open())
+            self._call = self._start(self._requests)
+            find, call = weakref.ref(self), self._call
+            self._reader = Worker(lambda: _read(find, call))
+            opened = self._act(self._actions.open(), deadline)
         except BaseException:
             self.cancel()
             raise
@@ -119,7 +128,7 @@ class Session:
         self._requests.put(None)
         if not self._reader.ended_within(self._timeout):
             self._call.cancel()
-        self._maker.has_call = False
+        self._maker.calls.clear()
 
     def cancel(self) -> None:
         """Breaks the stream. A session with `resume_ttl` can be resumed."""
@@ -136,9 +145,9 @@ class Session:
         else:
             self.cancel()
 
-    def _act(self, action: Action[T]) -> T:
+    def _act(self, action: Action[T], deadline: Optional[float] = None) -> T:
         self._maker.check()
-        deadline = time.monotonic() + self._timeout
+        deadline = deadline or time.monotonic() + self._timeout
         messages: Mailbox[_Message] = Mailbox()
         with self._lock:
             if self._broken is not None:
@@ -176,7 +185,7 @@ class Session:
         if self._call is not None:
             self._call.cancel()  # first: a server that sees the requests end closes the session
             self._requests.put(None)
-        self._maker.has_call = False
+        self._maker.calls.clear()
         return copy.copy(self._broken)
 
     def __del__(self) -> None:
