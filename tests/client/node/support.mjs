@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import grpc from "@grpc/grpc-js";
 import protoLoader from "@grpc/proto-loader";
+import { Client } from "@attend/client";
 
 export const repository = process.env.ATTEND_REPOSITORY;
 export const certificateAt = (name) => join(repository, "tests/data/tls", name);
@@ -166,4 +167,34 @@ export function errorOf(found, expected) {
     norm += value ** 2;
   });
   return found.length === expected.length ? Math.sqrt(difference / norm) : Infinity;
+}
+
+/** Lets `use` have a client with these options, which is closed afterwards. */
+export async function using(options, use) {
+  const client = new Client(options);
+  try {
+    return await use(client);
+  } finally {
+    client.close();
+  }
+}
+
+/** Lets `use` have a server with these flags. */
+export async function serving(flags, use, listen) {
+  const server = await startServer(flags, listen);
+  try {
+    return await use(server);
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Lets `use` have a client, with these options, of a server that gives these answers, and that server. */
+export async function faking(answers, use, options = {}) {
+  const fake = await startFakeServer(answers);
+  try {
+    return await using({ server: fake.address, ...options }, (client) => use(client, fake));
+  } finally {
+    fake.stop();
+  }
 }

@@ -1,0 +1,96 @@
+// Answers that do not hold together.
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import grpc from "@grpc/grpc-js";
+import {  } from "@attend/client";
+import { faking } from "./support.mjs";
+
+describe("an answer that does not hold together", () => {
+  const tensor = (shape, bytes) => ({ dtype: "FP32", shape, data: Buffer.alloc(bytes) });
+  const request = { model: "demo", tokenIds: [1] };
+
+  test("is INTERNAL when a tensor lies about its size", async () => {
+    for (const shape of [[2, 2], [-1, -1], [2 ** 40, 4]]) {
+      const Attend = (_, callback) => callback(null, { output: tensor(shape, 4), summary: {} });
+      const wanted = { code: "INTERNAL", message: /malformed answer: tensor/ };
+      await faking({ Attend }, (client) => assert.rejects(client.attend(request), wanted));
+    }
+  });
+
+  test("is INTERNAL when it has another shape than was asked for", async () => {
+    for (const shape of [[], [1], [2, 4], [1, 4, 1]]) {
+      const output = tensor(shape, 4 * shape.reduce((product, extent) => product * extent, 1));
+      const Attend = (_, callback) => callback(null, { output, summary: {} });
+      const wanted = { code: "INTERNAL", message: `malformed answer: output: expected [1, any], found [${shape.join(", ")}]` };
+      await faking({ Attend }, (client) => assert.rejects(client.attend(request), wanted));
+    }
+  });
+
+  test("fails its stream with the same error each time", async () => {
+    const AttendStream = (call) => call.emit("error", { code: grpc.status.NOT_FOUND, details: "as told" });
+    await faking({ AttendStream }, async (client) => {
+      const stream = client.attendStream(request);
+      await assert.rejects(stream.result(), { code: "NOT_FOUND", message: "as told" });
+      await assert.rejects(stream.result(), { code: "NOT_FOUND", message: "as told" });
+    });
+  });
+
+  test("is INTERNAL when blocks are out of order, or the stream ends early", async () => {
+    const streams = [
+      [{ rows: { firstRow: 1, output: tensor([1, 4], 16) } }],
+      [{ rows: { sequence: 1, output: tensor([1, 4], 16) } }],
+      [{ rows: { output: tensor([2, 4], 32) } }],
+      [{}],
+      [{ rows: { output: tensor([1, 4], 16) } }],
+      [{ summary: {} }],
+      [{ rows: { output: tensor([1], 4) } }, { summary: {} }],
+      [{ rows: { output: tensor([0, 2 ** 40], 0) } }, { rows: { output: tensor([1, 4], 16) } }, { summary: {} }],
+      [{ rows: { output: tensor([1, 0], 0) } }, { rows: { firstRow: 1, output: tensor([1, 4], 16) } }, { summary: {} }],
+      [{ summary: {} }, { rows: { output: tensor([1, 4], 16) } }],
+      [{ rows: { output: tensor([1, 4], 16) } }, { summary: {} }, { summary: {} }],
+    ];
+    for (const messages of streams) {
+      const AttendStream = (call) => {
+        messages.forEach((message) => call.write(message));
+        call.end();
+      };
+      const wanted = { code: "INTERNAL", message: /malformed answer/ };
+      await faking({ AttendStream }, (client) => assert.rejects(client.attendStream(request).result(), wanted));
+    }
+  });
+
+  test("names the lifetime of a session that is over", async () => {
+    const Decode = (call) => call.on("data", ({ id }) => call.write({ id, result: { length: 0, usage: {} } }));
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" }, { lifetimeMs: 200 });
+      await delay(400);
+      await assert.rejects(session.step({ tokenIds: [1] }), { code: "DEADLINE_EXCEEDED", message: /lifetime of the session, 200 ms/ });
+    });
+  });
+
+  test("numbers the sequences of a session, by bigints too", async () => {
+    const Decode = (call) => call.on("data", ({ id }) => call.write({ id, result: { length: 0, usage: {} } }));
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" });
+      assert.equal(await session.fork(0, 7n), 7);
+      assert.equal(await session.fork(), 1);
+      await session.release(1n);
+      assert.equal(await session.fork(), 1);
+    });
+  });
+
+  test("breaks its session, once and for all", async () => {
+    const Decode = (call) =>
+      call.on("data", ({ id, open }) => {
+        const result = { length: 0, usage: {} };
+        call.write(open ? { id, result } : { id: 99, result });
+      });
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" });
+      const wanted = { code: "INTERNAL", message: /found one to 99/ };
+      await assert.rejects(session.step({ tokenIds: [1] }), wanted);
+      await assert.rejects(session.step({ tokenIds: [1] }), wanted);
+    });
+  });
+});

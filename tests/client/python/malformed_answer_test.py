@@ -1,0 +1,133 @@
+"""Answers that do not hold together."""
+
+import time
+import unittest
+
+import attend
+import numpy as np
+from attend._proto import message_class
+from support import FakeServer
+
+
+class MalformedAnswerTest(unittest.TestCase):
+    def answers(self, *messages):
+        fake = FakeServer(lambda *_: list(messages))
+        self.addCleanup(fake.stop)
+        client = attend.Client(fake.address)
+        self.addCleanup(client.close)
+        return client
+
+    def rows(self, **block):
+        shape = block.pop("shape", [1, 4])
+        data = bytes(4 * shape[0] * shape[1])
+        output = message_class("Tensor")(dtype=1, shape=shape, data=data)
+        return message_class("AttendStreamResponse")(rows={"output": output, **block}).SerializeToString()
+
+    def test_bytes_that_are_no_message(self):
+        for data in (b"\xff", b"\x0a\x7f", b"\x0a\x05\x12\x01\x02\x1a\x09"):
+            with self.subTest(data), self.assertRaisesRegex(attend.Internal, "malformed answer"):
+                self.answers(data).attend(token_ids=[1], model="demo")
+
+    def test_tensors_that_lie_about_their_size(self):
+        wrapping = ([2**32, 2**32], [0, 2**62, 8], [0, 2**61])
+        for shape in ([2, 2], [-1, -4], [2**62, 4], [1] * 40, [], *wrapping):
+            tensor = {"dtype": 1, "shape": shape, "data": b"" if shape in wrapping else b"1234"}
+            answer = message_class("AttendResponse")(output=tensor).SerializeToString()
+            with self.subTest(shape), self.assertRaisesRegex(attend.Internal, "malformed answer: tensor"):
+                self.answers(answer).attend(token_ids=[1], model="demo")
+
+    def test_outputs_of_other_rows(self):
+        for shape in ([1], [2, 2]):
+            tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * shape[0] * shape[-1])}
+            answer = message_class("AttendResponse")(output=tensor).SerializeToString()
+            with self.subTest(shape), self.assertRaisesRegex(attend.Internal, r"leading extents of the output: expected \(3,\)"):
+                self.answers(answer).attend(token_ids=[1, 2, 3], model="demo")
+
+    def test_blocks_of_other_forms_end_streams_and_sessions(self):
+        def part(kind, shape, **place):
+            tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * int(np.prod(shape, dtype=object)))}
+            field = {"rows": "output", "log_sum_exp": "log_sum_exp"}.get(kind, "weights")
+            return {kind: {field: tensor, **place}}
+
+        rows, weights = part("rows", [3, 4]), part("weights", [3, 3])
+        for words, parts in (
+            ("number of extents of a block: expected 2 or 3, found 1", [part("rows", [3])]),
+            ("number of extents of a block: expected 1, found 2", [rows, part("log_sum_exp", [3, 1])]),
+            ("number of extents of a block: expected 2, found 3", [rows, part("weights", [3, 3, 1])]),
+            ("tensor .*: expected 1 to 4 extents", [part("rows", [])]),
+            (r"width of a block: expected \(4,\), found \(5,\)", [part("rows", [1, 4]), part("rows", [2, 5], first_row=1)]),
+            (r"width of weights: expected \(3,\), found \(2,\)", [rows, part("weights", [1, 3]), part("weights", [2, 2], first_row=1)]),
+            (r"width of weights: expected \(3,\), found \(2,\)", [rows, weights, part("weights", [3, 2], head=1)]),
+        ):
+            stream = [message_class("AttendStreamResponse")(**one).SerializeToString() for one in parts]
+            stream.append(message_class("AttendStreamResponse")(summary={}).SerializeToString())
+            with self.subTest(words), self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
+                self.answers(*stream).attend_stream(token_ids=[1, 2, 3], model="demo").result()
+            decoded = [{"id": 1, "result": {}}, *({"id": 2, "part": one} for one in parts), {"id": 2, "result": {"length": 3}}]
+            steps = [message_class("DecodeResponse")(**one).SerializeToString() for one in decoded]
+            with self.subTest(words, session=True):
+                session = self.decoding(*steps).session(model="demo")
+                with self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
+                    session.step(token_ids=[1, 2, 3])
+                self.assertIsInstance(session.broken, attend.Internal)
+
+    def test_rows_too_wide_for_the_memory(self):
+        output = message_class("Tensor")(dtype=1, shape=[0, 2**32 - 1])
+        block = message_class("AttendStreamResponse")(rows={"output": output}).SerializeToString()
+        with self.assertRaisesRegex(attend.Internal, "malformed answer: width of a block: expected one that fits into memory"):
+            self.answers(block).attend_stream(token_ids=np.zeros(1 << 18, int), model="demo").result()
+
+    def decoding(self, opened, *step):
+        """A client of a server that has answers to the opening of a session and to its first step."""
+
+        def answer(_, __, context):
+            yield opened
+            next(context.requests)
+            yield from step
+            while context.is_active():
+                time.sleep(0.01)
+
+        fake = FakeServer(answer)
+        self.addCleanup(fake.stop)
+        client = attend.Client(fake.address)
+        self.addCleanup(client.close)
+        return client
+
+    def test_health_that_is_no_message(self):
+        with self.assertRaisesRegex(attend.Internal, "malformed answer"):
+            self.answers(b"\xff\xff\xff").check_health()
+
+    def test_blocks_out_of_order(self):
+        for block in (dict(first_row=1), dict(sequence=1), dict(sequence=-1), dict(shape=[2, 4])):
+            with self.subTest(block), self.assertRaisesRegex(attend.Internal, "malformed answer"):
+                self.answers(self.rows(**block)).attend_stream(token_ids=[1], model="demo").result()
+
+    def test_streams_that_end_early(self):
+        with self.assertRaisesRegex(attend.Internal, "ended without a summary"):
+            self.answers(self.rows()).attend_stream(token_ids=[1], model="demo").result()
+
+    def test_sessions_whose_stream_ends(self):
+        with self.assertRaisesRegex(attend.Internal, "ended before its last answer"):
+            self.answers().session(model="demo")
+
+    def test_an_action_without_an_answer_ends_the_session(self):
+        opened = message_class("DecodeResponse")(id=1, result={"length": 0}).SerializeToString()
+
+        def answer(_, __, context):
+            yield opened
+            while context.is_active():
+                time.sleep(0.01)
+
+        fake = FakeServer(answer)
+        self.addCleanup(fake.stop)
+        with attend.Client(fake.address) as client:
+            session = client.session(model="demo")
+            session._timeout = 0.1  # from here on there is no answer
+            with self.assertRaisesRegex(attend.DeadlineExceeded, "no answer within 0.1 s"):
+                session.step(token_ids=[1])
+            with self.assertRaises(attend.DeadlineExceeded):
+                session.step(token_ids=[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

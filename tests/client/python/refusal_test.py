@@ -1,0 +1,52 @@
+"""What the server refuses, and the deadline of a call."""
+
+import unittest
+
+import attend
+import grpc
+from support import ServedTest, Server, seeded
+
+
+class RefusalTest(ServedTest):
+    def setUp(self):
+        self.client = attend.Client(self.server.address)
+        self.addCleanup(self.client.close)
+
+    def test_the_servers_words_under_the_codes_class(self):
+        x = seeded(2, 3)
+        with self.assertRaises(attend.InvalidArgument) as caught:
+            self.client.attend(x, model="demo")
+        self.assertEqual(caught.exception.code, grpc.StatusCode.INVALID_ARGUMENT)
+        self.assertEqual(caught.exception.message, "hidden_states.tensor.shape: expected rows of 512, found [2, 3]")
+        self.assertEqual(str(caught.exception), f"INVALID_ARGUMENT: {caught.exception.message}")
+        with self.assertRaises(attend.NotFound):
+            self.client.attend(x, model="demo", model_version=7)
+        with attend.Client(self.server.admin) as admin, self.assertRaises(attend.FailedPrecondition):
+            admin.unload_model("demo")
+
+    def test_deadlines_are_those_of_the_call(self):
+        with self.assertRaisesRegex(attend.DeadlineExceeded, "no answer within 1e-06 s"):
+            self.client.attend(seeded(2, 512), model="demo", timeout=1e-6)
+
+    def test_request_ids_come_back(self):
+        with self.assertRaises(attend.NotFound) as caught:
+            self.client.attend(token_ids=[1], model="nobody", metadata={"X-Request-Id": "abc-1"})
+        self.assertEqual(caught.exception.trailers["x-request-id"], "abc-1")
+
+    def test_messages_past_the_servers_limit_name_its_flag(self):
+        server = Server("--max-message-bytes=10000")
+        self.addCleanup(server.stop)
+        with attend.Client(server.address) as client:
+            with self.assertRaisesRegex(attend.ResourceExhausted, "--max-message-bytes"):
+                client.attend(seeded(20, 512), model="demo")
+
+    def test_sessions_past_the_servers_limit_are_refused(self):
+        server = Server("--max-sessions=1")
+        self.addCleanup(server.stop)
+        with attend.Client(server.address) as client, client.session(model="demo"):
+            with self.assertRaises(attend.ResourceExhausted):
+                client.session(model="demo")
+
+
+if __name__ == "__main__":
+    unittest.main()
