@@ -7,6 +7,7 @@ import { seeded, serving, startServer, using } from "./support.mjs";
 
 const x = Tensor.fp32(seeded(1024), [2, 512]);
 const h = Tensor.fp32(seeded(5 * 16), [5, 2, 8]);
+const qkv = { query: h, key: h, value: h };
 const cut = (row) => [h.rows(0, row), h.rows(row, 5)];
 
 describe("a server that refuses", () => {
