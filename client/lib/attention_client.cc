@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/lib/answer_codec.h"
+#include "client/lib/answer_shape.h"
 #include "client/lib/blocking_call.h"
 #include "client/lib/channel.h"
 #include "client/lib/open_inference_codec.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "client/lib/answer_shape.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -37,58 +37,7 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
       std::span<const float>(rows.as<float>(), static_cast<size_t>(rows.num_elements()))};
 }
 
-/// An extent that the request does not tell.
-constexpr int64_t kAny = -1;
-
-/// The rows of an output, {E} or {H, Dv}, as far as the request tells them.
-struct AnswerRows {
-  Dtype dtype = Dtype::kF32;
-  Shape shape = {kAny};
-};
-
-AnswerRows AnswerRowsOf(const AttendRequest& request) {
-  if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
-    const Shape& query = input->query->shape();
-    return {input->query->dtype(), {query[query.size() - 2], input->value->shape().back()}};
-  }
-  const auto* input = std::get_if<HiddenStatesInput>(&request.input);
-  const bool are_logits =
-      request.model_output == v1::LOGITS || request.model_output == v1::LAST_LOGITS;
-  if (input != nullptr && input->tensor != nullptr && !are_logits) {
-    return {input->tensor->dtype(), {input->tensor->shape().back()}};
-  }
-  return {};
-}
-
-/// Returns INTERNAL unless `found` has the extents `leading`, and then those of `row`.
-absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row,
-                        const Shape& found) {
-  const auto is_alike = [](int64_t expected, int64_t extent) {
-    return expected == kAny || expected == extent;
-  };
-  const size_t rank = leading.size() + row.size();
-  if (found.size() == rank && std::equal(leading.begin(), leading.end(), found.begin()) &&
-      std::equal(row.begin(), row.end(), found.begin() + std::ssize(leading), is_alike)) {
-    return absl::OkStatus();
-  }
-  const auto text = [](std::string* out, int64_t extent) {
-    absl::StrAppend(out, extent == kAny ? "any" : absl::StrCat(extent));
-  };
-  return absl::InternalError(
-      absl::StrCat("malformed answer: ", what, ": expected [", absl::StrJoin(leading, ", "), ", ",
-                   absl::StrJoin(row, ", ", text), "], found ", ShapeText(found)));
-}
-
 }  // namespace
-
-absl::Status CheckOutput(const AttendRequest& request, const AttendResult& result) {
-  const absl::StatusOr<std::vector<SequenceSpan>> spans = SequencesOf(request, result.tokens);
-  if (!spans.ok()) {
-    return absl::InternalError(absl::StrCat("malformed answer: ", spans.status().message()));
-  }
-  return CheckShape("output", LeadingExtents(request, *spans), AnswerRowsOf(request).shape,
-                    result.output.shape());
-}
 
 absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request,
                                                         bool has_output) {
@@ -304,7 +253,7 @@ absl::Status StreamAssembler::Finish(AttendResult& result) {
     }
   }
   if (!output_.has_value()) {
-    std::ranges::replace(row_shape_, kAny, int64_t{0});
+    std::ranges::replace(row_shape_, kAnyExtent, int64_t{0});
     Allocate(dtype_);
   }
   result.output = *std::move(output_);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/lib/answer_shape.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"

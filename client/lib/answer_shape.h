@@ -1,0 +1,26 @@
+// The shape that the output of an answer must have.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "client/lib/attend_request.h"
+
+namespace attention {
+
+/// An extent that the request does not tell.
+inline constexpr int64_t kAnyExtent = -1;
+
+/// The rows of an output, {E} or {H, Dv}, as far as the request tells them.
+struct AnswerRows {
+  Dtype dtype = Dtype::kF32;
+  Shape shape = {kAnyExtent};
+};
+
+AnswerRows AnswerRowsOf(const AttendRequest& request);
+
+/// Returns INTERNAL unless the output of a whole answer has the shape that `request` asks for, as
+/// far as the request tells it.
+absl::Status CheckOutput(const AttendRequest& request, const AttendResult& result);
+
+}  // namespace attention

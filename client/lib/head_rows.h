@@ -1,0 +1,80 @@
+// The rows of the heads of one sequence, joined from blocks.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace attention {
+
+/// The rows of the heads of one sequence, which a stream sends in blocks. `what` names them in
+/// errors, all of which are INTERNAL.
+template <typename T>
+class HeadRows {
+ public:
+  struct Block {
+    int64_t head = 0;
+    int64_t first_row = 0;
+    int64_t width = 0;  // elements of a row
+    std::span<const T> elements;
+  };
+
+  /// Adds a block. Heads come in order, each in row order, or interleaved block by block.
+  absl::Status Add(const Block& block, const char* what) {
+    if (block.width != width_.value_or(block.width)) {
+      return Wrong("width of a block of ", what, *width_, block.width);
+    }
+    width_ = block.width;
+    if (block.head < 0 || block.head > num_heads()) {
+      return Wrong("head of a block, at most, of ", what, num_heads(), block.head);
+    }
+    if (block.head == num_heads()) {
+      heads_.emplace_back();
+    }
+    std::vector<T>& head = heads_[block.head];
+    if (block.first_row * block.width != std::ssize(head)) {
+      return Wrong("elements before a block of ", what, block.first_row * block.width,
+                   std::ssize(head));
+    }
+    head.insert(head.end(), block.elements.begin(), block.elements.end());
+    return absl::OkStatus();
+  }
+
+  int64_t num_heads() const { return std::ssize(heads_); }
+  /// Returns the number of rows of the first head.
+  int64_t num_rows() const {
+    return heads_.empty() || WidthOr(0) == 0 ? 0 : std::ssize(heads_[0]) / *width_;
+  }
+  /// Returns the width of a row; `absent` if no block has come.
+  int64_t WidthOr(int64_t absent) const { return width_.value_or(absent); }
+
+  /// Writes [num_heads, rows, width] to `target`. An error if rows are missing.
+  absl::Status Join(int64_t num_heads, int64_t rows, const char* what, T* target) const {
+    const int64_t expected = rows * WidthOr(0);
+    for (int64_t h = 0; h < num_heads && rows > 0; ++h) {
+      const int64_t received = h < std::ssize(heads_) ? std::ssize(heads_[h]) : 0;
+      if (received != expected || !width_.has_value()) {
+        return Wrong(what, " of a head", expected, received);
+      }
+      target = std::copy(heads_[h].begin(), heads_[h].end(), target);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Wrong(const char* before, const char* after, int64_t expected,
+                            int64_t found) {
+    return absl::InternalError(absl::StrCat("streamed answer: ", before, after, ": expected ",
+                                            expected, ", found ", found));
+  }
+
+  std::vector<std::vector<T>> heads_;
+  std::optional<int64_t> width_;  // known from the first block on
+};
+
+}  // namespace attention
