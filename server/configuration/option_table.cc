@@ -82,8 +82,9 @@ OptionSection Security() {
   return {"Security",
           {TextOption(
                "tls-certificate", &ServerOptions::tls_certificate, "FILE",
-               "Use TLS with this certificate chain (PEM) on every address except --health-listen. "
-               "The server reads the file again when it changes, for new connections")
+               "Use TLS with this certificate chain (PEM) on every address except --health-listen "
+               "and --metrics-listen, which are plaintext. The server reads the file again when it "
+               "changes, for new connections")
                .Needs("tls-key"),
            TextOption("tls-key", &ServerOptions::tls_key, "FILE",
                       "Private key of the certificate (PEM)")
@@ -174,7 +175,7 @@ OptionSection Scheduling() {
        DurationOption("drain-delay", &ServerOptions::drain_delay,
                       "How long open connections are served after SIGTERM, while new ones are "
                       "refused and health is NOT_SERVING. It ends when no connection is open, so "
-                      "set it above --max-connection-age"),
+                      "set it above 1.1 times --max-connection-age, which gRPC varies by a tenth"),
        DurationOption("grace-period", &ServerOptions::grace_period,
                       "How long running requests may take to finish after SIGTERM and "
                       "--drain-delay: seconds, or 30s, 1m30s")}};

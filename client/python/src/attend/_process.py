@@ -3,6 +3,7 @@ connection is its parent's: to use or to free them there would never end, or wou
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import weakref
@@ -37,10 +38,21 @@ def check_process() -> None:
         )
 
 
-class Maker:
-    """The process that made `owned`, whose attribute `_maker` this is. In a child, nothing frees `owned`."""
+@atexit.register
+def _close_all() -> None:
+    """Closes what the program has not: gRPC's channels could wait for ever when the interpreter frees them at its end."""
+    for owned in list(_owned):
+        maker = getattr(owned, "_maker", None)
+        if maker is not None and maker.ends_with_process:
+            owned.close()
 
-    def __init__(self, owned: Any, what: str) -> None:
+
+class Maker:
+    """The process that made `owned`, whose attribute `_maker` this is. In a child, nothing frees `owned`. With
+    `ends_with_process`, `owned` is closed when the interpreter ends."""
+
+    def __init__(self, owned: Any, what: str, ends_with_process: bool = False) -> None:
+        self.ends_with_process = ends_with_process
         self._what = what
         self._process = os.getpid()
         self.calls: Set[object] = set()

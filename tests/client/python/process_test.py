@@ -1,4 +1,4 @@
-"""What a child that fork() made may do with its parent's clients."""
+"""What becomes of clients when their process ends, and in a child that fork() made."""
 
 import os
 import pathlib
@@ -10,6 +10,27 @@ from unittest import mock
 import attend
 from attend import _process
 from support import TIMEOUT, ServedTest
+
+
+class ExitTest(ServedTest):
+    PROGRAM = """
+import sys
+import attend
+
+client = attend.Client(sys.argv[1])
+for _ in range(2):
+    with client.session(model="demo") as session:
+        session.step(token_ids=[1])
+open_session = client.session(model="demo")
+stream = client.attend_stream(token_ids=[1, 2], model="demo")
+"""
+
+    def test_a_program_that_closes_nothing_ends(self):
+        environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(attend.__file__).parents[1])}
+        for _ in range(3):
+            subprocess.run(
+                [sys.executable, "-c", self.PROGRAM, self.server.address], timeout=TIMEOUT, env=environment, check=True
+            )
 
 
 class ForkTest(ServedTest):
