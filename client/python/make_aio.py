@@ -7,7 +7,7 @@ from typing import Dict
 CLIENT = {
     "import grpc\n": "import grpc\nimport grpc.aio\n",
     "attend._threads": "attend._tasks",
-    ", ends_with_process=True)": ")",
+    "        self._maker.ends_with_process = True\n": "",
     "channel(grpc, ": "channel(grpc.aio, ",
     "TYPE_CHECKING, Any, ": "TYPE_CHECKING, Any, AsyncIterator, ",
     "Iterator[Block]": "AsyncIterator[Block]",

@@ -20,16 +20,11 @@ def free_address():
         return "127.0.0.1:%d" % taken.getsockname()[1]
 
 
-def looking(seconds):
-    """Lets clients look for their server so long before they open a session."""
-    return unittest.mock.patch.multiple("attend._threads", LOOK_SECONDS=seconds), unittest.mock.patch.multiple(
-        "attend._tasks", LOOK_SECONDS=seconds
-    )
-
-
 class LookTest(unittest.TestCase):
     def look_for(self, seconds):
-        for patch in looking(seconds):
+        """Lets clients look for their server so long before they open a session."""
+        for module in ("attend._threads", "attend._tasks"):
+            patch = unittest.mock.patch(f"{module}.LOOK_SECONDS", seconds)
             patch.start()
             self.addCleanup(patch.stop)
 

@@ -22,6 +22,10 @@ client = attend.Client(sys.argv[1])
 for _ in range(2):
     with client.session(model="demo") as session:
         session.step(token_ids=[1])
+try:
+    attend.Client("no address")
+except ValueError as error:
+    unmade = error  # which has the client that was not made
 open_session = client.session(model="demo")
 stream = client.attend_stream(token_ids=[1, 2], model="demo")
 """
@@ -29,9 +33,10 @@ stream = client.attend_stream(token_ids=[1, 2], model="demo")
     def test_a_program_that_closes_nothing_ends(self):
         environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(attend.__file__).parents[1])}
         for _ in range(3):
-            subprocess.run(
-                [sys.executable, "-c", self.PROGRAM, self.server.address], timeout=TIMEOUT, env=environment, check=True
+            result = subprocess.run(
+                [sys.executable, "-c", self.PROGRAM, self.server.address], capture_output=True, timeout=TIMEOUT, env=environment
             )
+            self.assertEqual((result.returncode, b"Traceback" in result.stderr), (0, False), result.stderr)
 
 
 class ForkTest(ServedTest):

@@ -48,13 +48,13 @@ def _close_all() -> None:
 
 
 class Maker:
-    """The process that made `owned`, whose attribute `_maker` this is. In a child, nothing frees `owned`. With
-    `ends_with_process`, `owned` is closed when the interpreter ends."""
+    """The process that made `owned`, whose attribute `_maker` this is. In a child, nothing frees `owned`."""
 
-    def __init__(self, owned: Any, what: str, ends_with_process: bool = False) -> None:
-        self.ends_with_process = ends_with_process
+    def __init__(self, owned: Any, what: str) -> None:
         self._what = what
         self._process = os.getpid()
+        self.ends_with_process = False
+        """Whether `owned` is closed when the interpreter ends; not before `owned` is whole."""
         self.calls: Set[object] = set()
         """The calls of `owned` that are under way. Adding and removing one needs no lock, which fork() could copy locked."""
         _owned.add(owned)

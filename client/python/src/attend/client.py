@@ -56,12 +56,13 @@ class Client:
         interceptors: Sequence[Any] = (),
     ) -> None:
         check_process()
-        self._maker = Maker(self, "client", ends_with_process=True)
+        self._maker = Maker(self, "client")
         self._connection = Connection(server, timeout, tls, token, metadata or {}, retries, tuple(options))
         self._channel = self._connection.channel(grpc, interceptors)
         self._line = Line(self._channel)
         self._methods: Dict[str, Any] = {}
         self._is_closed = False
+        self._maker.ends_with_process = True
 
     @property
     def name(self) -> str:
