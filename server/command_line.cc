@@ -1,11 +1,12 @@
 #include "server/command_line.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
+#include "core/runtime/flag_text.h"
 #include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
 #include "server/configuration/option_table.h"
@@ -48,41 +49,29 @@ Examples:
 // The help has at most 100 columns, and descriptions begin at column 30.
 constexpr size_t kDescriptionColumns = 70;
 
-// Returns the text with line breaks between words, besides those that it has.
-std::string Wrapped(const std::string& text) {
-  std::vector<std::string> lines;
-  for (const std::string& given : std::vector<std::string>(absl::StrSplit(text, '\n'))) {
-    std::string line;
-    for (const std::string& word : std::vector<std::string>(absl::StrSplit(given, ' '))) {
-      if (!line.empty() && line.size() + 1 + word.size() > kDescriptionColumns) {
-        lines.push_back(std::exchange(line, ""));
-      }
-      absl::StrAppend(&line, line.empty() ? "" : " ", word);
-    }
-    lines.push_back(line);
-  }
-  return absl::StrJoin(lines, "\n");
-}
+std::string Description(const std::string& text) { return Wrapped(text, kDescriptionColumns); }
 
 void AddActions(CLI::App& app, CommandLine::Actions& actions) {
-  app.add_option("--config", actions.config,
-                 Wrapped("Read options from this file, a JSON object; --print-config prints one "
-                         "with all options"))
+  app.add_option(
+         "--config", actions.config,
+         Description("Read options from this file, a JSON object; --print-config prints one "
+                     "with all options"))
       ->type_name("FILE")
       ->group("Configuration");
   app.add_flag(
          "--check-config", actions.check,
-         Wrapped(
+         Description(
              "Check all options and the files that they name, and exit: 0 if a server would start"))
       ->group("Configuration");
   app.add_flag("--print-config", actions.print,
-               Wrapped("Print the options in effect, as a file for --config, and exit"))
+               Description("Print the options in effect, as a file for --config, and exit"))
       ->group("Configuration");
   app.add_flag("--print-config-schema", actions.print_schema,
-               Wrapped("Print the JSON Schema of a file for --config, and exit"))
+               Description("Print the JSON Schema of a file for --config, and exit"))
       ->group("Configuration");
-  app.add_option("--make-token", actions.token_for,
-                 Wrapped("Print a new token for this tenant and its entry for --tokens, and exit"))
+  app.add_option(
+         "--make-token", actions.token_for,
+         Description("Print a new token for this tenant and its entry for --tokens, and exit"))
       ->type_name("TENANT")
       ->group("Configuration");
 }
@@ -94,8 +83,8 @@ void AddFlag(CLI::App& app, const Option& option, const std::string& section) {
   CLI::Option* const flag =
       option.type == Option::Type::kSwitch
           ? app.add_flag_callback(
-                name, [] {}, Wrapped(option.help))
-          : app.add_option(name, accept, Wrapped(option.help))->type_name(option.placeholder);
+                name, [] {}, Description(option.help))
+          : app.add_option(name, accept, Description(option.help))->type_name(option.placeholder);
   flag->group(section);
   if (option.is_repeatable) {
     // Each occurrence takes one value, so that a stray word is an error and not another value.
@@ -130,19 +119,6 @@ absl::Status Unexpected(const CLI::App& app, const std::string& argument) {
                    absl::StartsWith(argument, "-") ? ": no option has this name"
                                                    : ": expected only options, which begin with --",
                    NearestHint(name, names), "; see attend-server --help"));
-}
-
-// Returns an error for an argument "--NAME=" without a value. CLI11 would take the next argument
-// for the value: "--required-models= --tokens=FILE" would be a server without tokens.
-absl::Status CheckValues(const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments) {
-    if (absl::StartsWith(argument, "--") && argument.find('=') == argument.size() - 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(argument.substr(0, argument.size() - 1),
-                       ": expected a value after the equals sign, found none"));
-    }
-  }
-  return absl::OkStatus();
 }
 
 // Returns an error for an empty file or tenant, which would otherwise be as if it had not been
@@ -202,7 +178,10 @@ CommandLine::CommandLine() : app_(kDescription, "attend-server") {
 
 absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
                                                    const Environment& environment) {
-  RETURN_IF_ERROR(CheckValues(arguments));
+  if (const std::optional<std::string> flag = FlagWithoutValue(arguments); flag.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(*flag, ": expected a value after the equals sign, found none"));
+  }
   ParsedCommandLine parsed;
   CommandLine line;
   CLI::App& app = line.app();
@@ -215,7 +194,10 @@ absl::StatusOr<ParsedCommandLine> ParseCommandLine(const std::vector<std::string
     parsed.text = absl::StrCat(version.what(), "\n");
     return parsed;
   } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(absl::StrCat(error.what(), "; see attend-server --help"));
+    // The values of other options are parsed by Apply.
+    const auto expected = [](const std::string&) { return "true or false"; };
+    return absl::InvalidArgumentError(
+        absl::StrCat(PlainParserText(error.what(), expected), "; see attend-server --help"));
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
     return Unexpected(app, extras.front());

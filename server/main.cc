@@ -115,7 +115,7 @@ void AllowManyFiles() {
   }
 }
 
-// Returns whether standard output takes a few lines: nobody may read the pipe.
+// Returns whether standard output takes a few lines; a pipe that nobody reads does not.
 bool TakesOutput() {
   constexpr int kPatienceMs = 1000;
   pollfd wait = {STDOUT_FILENO, POLLOUT, 0};

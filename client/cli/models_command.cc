@@ -32,7 +32,7 @@ constexpr char kModelsExamples[] = R"(Examples:
   attend models --load gpt2:2 --timeout 5m --server 127.0.0.1:8003   the server's admin listener
   attend models --verify gpt2 --max-relative-l2 0.02 --server 127.0.0.1:8003
 
-Exit codes: 0 done, 1 failed, a model that failed to load, or an error above --max-relative-l2,
+Exit codes: 0 done; 1 failed, a model did not load, or an error is above --max-relative-l2;
 2 wrong usage.)";
 
 struct ModelsFlags {
@@ -119,8 +119,8 @@ absl::StatusOr<States> ChangeModels(AttentionClient& client, const ModelsFlags& 
   return client.ListModelStates();
 }
 
-/// What a verification has found, and the first model of those asked for that could not be
-/// verified.
+/// The verifications that succeeded, and the first error: of a model that failed to load, or that
+/// could not be verified.
 struct Verified {
   Verifications verifications;
   absl::Status failure;
@@ -140,9 +140,9 @@ absl::StatusOr<Verified> VerifyModels(AttentionClient& client, const std::string
       if (state.serving()) {
         models.push_back({state.name(), state.version()});
       }
-      if (state.phase() == v1::ModelState::FAILED && verified.failure.ok()) {
-        verified.failure = absl::FailedPreconditionError(
-            absl::StrCat("model ", state.name(), " failed to load: ", state.error()));
+      if (state.phase() == v1::ModelState::FAILED) {
+        verified.failure.Update(absl::FailedPreconditionError(absl::StrCat(
+            "model ", state.name(), ":", state.version(), " failed to load: ", state.error())));
       }
     }
     if (models.empty() && verified.failure.ok()) {
@@ -151,8 +151,11 @@ absl::StatusOr<Verified> VerifyModels(AttentionClient& client, const std::string
     }
   }
   for (const NamedVersion& model : models) {
-    ASSIGN_OR_RETURN(v1::VerifyModelResponse answer, client.VerifyModel(model.name, model.version));
-    verified.verifications.push_back(std::move(answer));
+    absl::StatusOr<v1::VerifyModelResponse> answer = client.VerifyModel(model.name, model.version);
+    verified.failure.Update(answer.status());
+    if (answer.ok()) {
+      verified.verifications.push_back(*std::move(answer));
+    }
   }
   return verified;
 }
@@ -171,7 +174,7 @@ absl::Status CheckDifferences(const Verifications& verifications, double limit) 
   return absl::OkStatus();
 }
 
-/// `to_text` returns the text of what is not printed as JSON.
+/// Prints the messages as JSON, or as the text that `to_text` returns.
 template <typename Messages>
 void Print(const Messages& messages, bool as_json, std::string (*to_text)(const Messages&)) {
   if (as_json) {

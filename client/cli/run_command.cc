@@ -97,7 +97,7 @@ absl::Status CheckScores(const RunFlags& flags, const std::vector<v1::Model>& mo
   for (const v1::Model& model : models) {
     if (model.name() == flags.request.model && model.has_stack()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--weights, --top-k and --log-sum-exp go with one --layer of ", model.name(),
+          absl::StrCat("--weights, --top-k and --log-sum-exp need one --layer of ", model.name(),
                        "; --weights-layers 0,1 gets the weights of layers while all of them run"));
     }
   }
@@ -182,8 +182,8 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->footer(kRunExamples);
   command->callback([flags, &exit_code] {
     RequireUsage(CheckRequestFlags(flags->request));
-    RequireUsage(CheckRules(
-        {{flags->stream && !flags->is_native(), "--stream goes with --protocol native"}}));
+    RequireUsage(
+        CheckRules({{flags->stream && !flags->is_native(), "--stream needs --protocol native"}}));
     exit_code = ExitCodeOf(Run(*flags));
   });
 }

@@ -10,9 +10,7 @@
 #include "client/lib/sequences.h"
 
 namespace attention {
-namespace {
 
-/// Returns INTERNAL unless `found` has the extents `leading`, and then those of `row`.
 absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row,
                         const Shape& found) {
   const auto is_alike = [](int64_t expected, int64_t extent) {
@@ -30,8 +28,6 @@ absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row
       absl::StrCat("malformed answer: ", what, ": expected [", absl::StrJoin(leading, ", "), ", ",
                    absl::StrJoin(row, ", ", text), "], found ", ShapeText(found)));
 }
-
-}  // namespace
 
 AnswerRows AnswerRowsOf(const AttendRequest& request) {
   if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {

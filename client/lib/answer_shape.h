@@ -17,7 +17,13 @@ struct AnswerRows {
   Shape shape = {kAnyExtent};
 };
 
+/// Returns the dtype and the rows of the output that `request` asks for.
 AnswerRows AnswerRowsOf(const AttendRequest& request);
+
+/// Returns INTERNAL, with the name `what`, unless `found` has the extents `leading`, and then those
+/// of `row`, of which kAnyExtent stands for any.
+absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row,
+                        const Shape& found);
 
 /// Returns INTERNAL unless the output of a whole answer has the shape that `request` asks for, as
 /// far as the request tells it.

@@ -39,9 +39,10 @@ class BlockingStream {
   bool Write(const grpc::ByteBuffer& message, absl::Time deadline);
   /// Writes the only message of a request.
   bool WriteLast(const grpc::ByteBuffer& message);
-  /// Waits for the next message. Returns false after the last, or on an error.
+  /// Waits for the next message. Returns false after the last, or on an error. REQUIRES: Write or
+  /// WriteLast was called.
   bool Read(grpc::ByteBuffer& message, absl::Time deadline = absl::InfiniteFuture());
-  /// Ends the requests.
+  /// Ends the requests. REQUIRES: Write was called.
   void EndRequests(absl::Time deadline);
   void Cancel() { context_.TryCancel(); }
   /// Returns the status of the call, the same each time. REQUIRES: Write or Read returned false.

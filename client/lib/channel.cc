@@ -175,13 +175,12 @@ void SetCallPolicy(const CallPolicy& policy, grpc::ChannelArguments& arguments) 
           const std::vector<std::string> parts = absl::StrSplit(method, '/');
           absl::StrAppend(out, R"({"service":")", parts[0], R"(","method":")", parts[1], R"("})");
         });
-    // Five attempts are the maximum of gRPC. It stops retrying while more than half of all attempts
-    // fail.
     absl::StrAppend(&config, R"(,"methodConfig":[{"name":[)", names,
-                    R"(],"retryPolicy":{"maxAttempts":5,"initialBackoff":"0.1s",)",
-                    R"("maxBackoff":"2s","backoffMultiplier":2,)",
+                    R"(],"retryPolicy":{"maxAttempts":)", kMaxAttempts, R"(,"initialBackoff":")",
+                    absl::ToDoubleSeconds(kInitialBackoff),
+                    R"(s","maxBackoff":"2s","backoffMultiplier":2,)",
                     R"("retryableStatusCodes":["UNAVAILABLE","RESOURCE_EXHAUSTED"]}}],)",
-                    R"("retryThrottling":{"maxTokens":1000,"tokenRatio":1})");
+                    R"("retryThrottling":{"maxTokens":)", kRetryTokens, R"(,"tokenRatio":1})");
   }
   arguments.SetServiceConfigJSON(config + "}");
   // Configurations from DNS are ignored.

@@ -8,18 +8,11 @@
 #include "absl/strings/strip.h"
 
 namespace attention {
-namespace {
-
-constexpr int kMaxAttempts = 5;
-constexpr absl::Duration kInitialBackoff = absl::Milliseconds(100);
-constexpr int kMaxTokens = 1000;
-
-}  // namespace
 
 bool RetryBudget::Count(bool may_be_repeated) {
   MutexLock lock(mutex_);
-  tokens_ = std::clamp(tokens_ + (may_be_repeated ? -1 : 1), 0, kMaxTokens);
-  return tokens_ > kMaxTokens / 2;
+  tokens_ = std::clamp(tokens_ + (may_be_repeated ? -1 : 1), 0, kRetryTokens);
+  return tokens_ > kRetryTokens / 2;
 }
 
 Attempts::Attempts(absl::string_view method, bool retries, absl::Duration timeout,

@@ -14,6 +14,13 @@
 
 namespace attention {
 
+/// The most attempts of a call; gRPC's own policy allows no more than 5.
+inline constexpr int kMaxAttempts = 5;
+/// The pause after the first failed attempt; it doubles with each further one.
+inline constexpr absl::Duration kInitialBackoff = absl::Milliseconds(100);
+/// The retry budget of a client. No call is repeated while half of it or less is left.
+inline constexpr int kRetryTokens = 1000;
+
 /// The URL of the status payload that has the value of the trailer grpc-retry-pushback-ms.
 inline constexpr char kPushback[] = "grpc-retry-pushback-ms";
 
@@ -46,7 +53,7 @@ class RetryBudget {
 
  private:
   Mutex mutex_;
-  int tokens_ ABSL_GUARDED_BY(mutex_) = 1000;
+  int tokens_ ABSL_GUARDED_BY(mutex_) = kRetryTokens;
 };
 
 /// The attempts of one call. `budget` outlives it.

@@ -57,8 +57,9 @@ class ShardPages {
   /// Removes what a failed call added, on servers that are not lost, and finds out what is missing.
   void TakeBack();
 
-  /// Makes pages on `shard` for missing tokens, of which Replace or Forget must be called.
-  /// INVALID_ARGUMENT unless these are the tokens of whole missing pages; else the server's error.
+  /// Makes pages on `shard` for missing tokens. The caller gives the result to Replace or to
+  /// Forget. INVALID_ARGUMENT unless these are the tokens of whole missing pages; else the server's
+  /// error.
   absl::StatusOr<std::vector<ShardPage>> MakeAgain(int64_t first, int64_t count,
                                                    const Shard& shard);
   /// Lets `pages` be those from token `first` on.

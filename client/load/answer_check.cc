@@ -174,12 +174,11 @@ absl::StatusOr<std::optional<AnswerCheck>> CheckIfReproducible(AttentionClient& 
   const bool has_model = !std::holds_alternative<QueryKeyValueInput>(request.input);
   if (has_model) {
     ASSIGN_OR_RETURN(model, client.GetModel(request.model, request.model_version));
-    if (!model.has_seed()) {
-      return std::nullopt;
-    }
   }
-  ASSIGN_OR_RETURN(const AnswerCheck check,
-                   CheckAnswer(has_model ? &model : nullptr, request, result));
+  absl::StatusOr<AnswerCheck> check = CheckAnswer(has_model ? &model : nullptr, request, result);
+  if (absl::IsFailedPrecondition(check.status())) {
+    return std::nullopt;
+  }
   return check;
 }
 

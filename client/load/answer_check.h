@@ -30,12 +30,13 @@ struct AnswerCheck {
 
 /// Recomputes `request` with core/reference: query_key_value from its tensors alone, everything
 /// else with the weights that `model` (null for query_key_value) was seeded with. Costs seconds for
-/// thousands of tokens. FAILED_PRECONDITION when the model has no seed; INVALID_ARGUMENT when
-/// `result` does not have the shape of an answer to `request`.
+/// thousands of tokens. FAILED_PRECONDITION when the answer cannot be verified, for example because
+/// the model has no seed; INVALID_ARGUMENT when `result` does not have the shape of an answer to
+/// `request`.
 absl::StatusOr<AnswerCheck> CheckAnswer(const v1::Model* model, const AttendRequest& request,
                                         const AttendResult& result);
 
-/// Checks with the model as the server describes it; absent if its weights cannot be reproduced.
+/// Checks with the model as the server describes it; absent if the answer cannot be verified.
 absl::StatusOr<std::optional<AnswerCheck>> CheckIfReproducible(AttentionClient& client,
                                                                const AttendRequest& request,
                                                                const AttendResult& result);

@@ -14,11 +14,11 @@ struct CallRecord {
   absl::StatusCode code = absl::StatusCode::kOk;
   /// Whether its latency counts in the result: it is of the window.
   bool is_measured = false;
-  int64_t due_ns = 0;          // since the window began; negative: in the warm-up
-  int64_t lag_ns = 0;          // from when it was due until it was sent
-  int64_t latency_ns = 0;      // from when it was due until it ended
-  int64_t first_block_ns = 0;  // from when it was due until the first message of a stream; or 0
-  int64_t tokens = 0;          // query rows of the answer
+  int64_t due_ns = 0;            // since the window began; negative: in the warm-up
+  int64_t lag_ns = 0;            // from when it was due until it was sent
+  int64_t latency_ns = 0;        // from when it was due until it ended
+  int64_t first_message_ns = 0;  // from when it was due until the first message of a stream; or 0
+  int64_t tokens = 0;            // query rows of the answer
   int64_t request_bytes = 0;
   int64_t answered_bytes = 0;
 

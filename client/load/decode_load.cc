@@ -57,6 +57,9 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
       recorder_.Keep({static_cast<size_t>(lane.index()), lane.messages()});
     }
     const bool stops = IsOver(now) || !lane.has_next();
+    if (!stops && event != DecodeLane::Event::kOpened) {  // opening sends the prompt next
+      recorder_.CountSent(now);
+    }
     lane.Go(stops, !stops && samples_.Take(now));
   }
 

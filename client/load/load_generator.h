@@ -11,9 +11,10 @@ namespace attention {
 /// Runs a closed loop: a fixed number of requests is always in flight, and each answer starts
 /// the next. It therefore slows down with the server, and its latencies say nothing about users who
 /// arrive independently of the server. Runs on the calling thread, which drives all calls through
-/// one completion queue; returns when every call has ended, soon after nothing but errors came,
-/// because a server that is gone refuses calls as fast as they are made. REQUIRES: concurrency,
-/// connections > 0; a positive duration, or a number of requests. Errors of MakeChannels.
+/// one completion queue. Returns when every call has ended. It ends early after more than
+/// kMaxFailuresInARow failures in a row over at least LoadOptions::patience: a server that is gone
+/// refuses calls as fast as they are made. REQUIRES: concurrency, connections > 0; a positive
+/// duration, or a number of requests. Errors of MakeChannels.
 absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options,
                                          const LoadControl& control);
 

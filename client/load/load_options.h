@@ -33,7 +33,8 @@ struct LoadOptions {
   int64_t requests = 0;
   /// The deadline of each request, from when it is sent.
   absl::Duration timeout;
-  /// A closed loop ends when nothing but errors came for so long, and more than 200.
+  /// A closed loop ends early when nothing but failures came for this long, and more than
+  /// kMaxFailuresInARow (recorder.h) of them.
   absl::Duration patience = absl::Seconds(5);
   /// The number of answers to keep, spread evenly over the window's first `duration`.
   int num_samples = 0;

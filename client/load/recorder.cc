@@ -95,9 +95,9 @@ void Recorder::CountAnswer(const Answered& answered) {
   AddRecord({.is_measured = is_measured,
              .lag_ns = NanosecondsBetween(answered.due, answered.started),
              .latency_ns = latency_ns,
-             .first_block_ns = answered.first_message.has_value()
-                                   ? NanosecondsBetween(answered.due, *answered.first_message)
-                                   : 0,
+             .first_message_ns = answered.first_message.has_value()
+                                     ? NanosecondsBetween(answered.due, *answered.first_message)
+                                     : 0,
              .tokens = answered.tokens,
              .request_bytes = answered.request_bytes,
              .answered_bytes = answered.answered_bytes,
@@ -181,7 +181,7 @@ void Recorder::CountFailure(const absl::Status& status, Time due, Time started, 
   }
   const bool touches_window = due < window_.end() && now >= window_.start();
   tally.in_window += (options_.open_loop.has_value() ? is_measured : touches_window) ? 1 : 0;
-  // One that only failures reach ends with them.
+  // A window in which only failures end has its end at the last of them.
   if (window_.Contains(now) || (result_.answers == 0 && IsWithin(is_measured, now))) {
     ++SliceAt(now).errors;
   }

@@ -43,7 +43,7 @@ class Recorder {
   /// Borrows all three.
   Recorder(const LoadOptions& options, const LoadControl& control, MeasuredWindow& window);
 
-  /// Counts a request that a closed loop sent. In an open loop the pacer counts them.
+  /// Counts a request, or a step, that a closed loop sent. In an open loop the pacer counts them.
   void CountSent(Clock::time_point now);
   /// Counts a call that ended at `now`.
   void Count(const EncodedLoad& load, const Lane& lane, Clock::time_point now);

@@ -89,7 +89,7 @@ Cells CellsOf(const CallRecord& record, bool is_session, double level) {
           {"due_ms", MillisecondsText(record.due_ns)},
           {"sent_late_ms", MillisecondsText(record.lag_ns)},
           {"latency_ms", MillisecondsText(record.latency_ns)},
-          {"first_block_ms", time(record.first_block_ns > 0, record.first_block_ns)},
+          {"first_block_ms", time(record.first_message_ns > 0, record.first_message_ns)},
           {"tokens", number(is_answer, record.tokens)},
           {"request_bytes", number(is_answer && !record.is_prompt, record.request_bytes)},
           {"answer_bytes", number(is_answer && !record.is_prompt, record.answered_bytes)},

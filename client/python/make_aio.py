@@ -3,7 +3,7 @@
 import re
 from typing import Dict
 
-# The texts that differ there.
+# The texts of client.py that differ in aio.py.
 CLIENT = {
     "import grpc\n": "import grpc\nimport grpc.aio\n",
     "attend._threads": "attend._tasks",

@@ -36,7 +36,7 @@ def compile_messages() -> None:
         return
     arguments = [f"--proto_path={PROTO.parent}", f"--descriptor_set_out={OUTPUT}", str(PROTO)]
     errors = []
-    # Old compilers of either kind do not know `optional`: what succeeds first is taken.
+    # Old versions of both compilers do not know `optional`: the first that succeeds is used.
     for compiler in ([sys.executable, "-m", "grpc_tools.protoc"], ["protoc"]):
         try:
             result = subprocess.run(compiler + arguments, capture_output=True, text=True)

@@ -95,8 +95,8 @@ absl::Status KvCache::Reserve(int64_t tokens) {
   const int64_t end = EndWith(tokens);
   const int64_t first_page = next_page();
   if (first_page < first_own_page_ && tail_ == nullptr && OwnPage(first_page) != nullptr) {
-    // A copy that goes orders what the last sharer has read before what is written from now on:
-    // use_count() alone orders nothing.
+    // Releasing a copy of the pointer synchronises with the release by the last sharer, so that its
+    // reads happen before the writes from here on. use_count() alone orders nothing.
     std::shared_ptr<KvPage>(pages_[first_page]).reset();
     first_own_page_ = first_page;
   }

@@ -82,7 +82,8 @@ absl::Status CachedKeys::CheckShared() const {
     owners.emplace_back(call_.sequences[sequence].cache, sequence);
   }
   std::sort(owners.begin(), owners.end());
-  // The first sequence that shares a cache, whatever the addresses, and the one before it.
+  // The lowest sequence whose cache an earlier sequence has, and that earlier one. They do not
+  // depend on the addresses of the caches.
   std::optional<std::pair<int64_t, int64_t>> found;
   for (size_t i = 1; i < owners.size(); ++i) {
     const int64_t sequence = owners[i].second;

@@ -7,11 +7,11 @@
 
 namespace attention {
 
-/// While one lives, this thread computes with 0 instead of *denormal* numbers: those below 2^-126
-/// (f32), which have fewer digits. On x86-64 one operation on them takes some 150 cycles, so that a
-/// request of such numbers would take fifty times as long as others. Products of bf16 count them as
-/// 0 in any case, as the processor defines them. ARM64 computes with them at full speed: there it
-/// does nothing.
+/// While an object of this class lives, its thread computes with 0 instead of *denormal* numbers:
+/// those below 2^-126 (f32), which have fewer digits. On x86-64 one operation on them takes some
+/// 150 cycles, so that a request of such numbers would take fifty times as long as others. Products
+/// of bf16 count them as 0 in any case, as the processor defines them. ARM64 computes with them at
+/// full speed: there it does nothing.
 class FlushDenormals {
  public:
 #ifdef __SSE__

@@ -12,7 +12,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Thrown by the parser's callback: it ends the parsing, which no result of the callback does.
+/// Thrown by the parser's callback to end the parsing. No return value of the callback does that.
 struct TooDeep {};
 
 /// Parses text whose depth is checked meanwhile. The value is discarded if the text is not JSON.

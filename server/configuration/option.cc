@@ -1,8 +1,11 @@
 #include "server/configuration/option.h"
 
+#include <optional>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
+#include "core/runtime/flag_text.h"
 
 namespace attention {
 
@@ -40,16 +43,14 @@ absl::StatusOr<bool> ParseSwitch(const std::string& text) {
 }
 
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
-  double seconds = 0;
-  absl::Duration duration;
-  const bool is_read = absl::SimpleAtod(text, &seconds) ? (duration = absl::Seconds(seconds), true)
-                                                        : absl::ParseDuration(text, &duration);
-  if (!is_read || (duration != absl::ZeroDuration() && duration < absl::Milliseconds(1)) ||
-      duration > absl::Seconds(kMaxDurationSeconds)) {
+  const std::optional<absl::Duration> duration = ReadDuration(text);
+  if (!duration.has_value() ||
+      (*duration != absl::ZeroDuration() && *duration < absl::Milliseconds(1)) ||
+      *duration > absl::Seconds(kMaxDurationSeconds)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "expected 0, or 1 ms to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
   }
-  return duration;
+  return *duration;
 }
 
 }  // namespace attention

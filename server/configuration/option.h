@@ -66,7 +66,8 @@ std::string KeyOf(const std::string& option);
 
 inline constexpr int64_t kMaxDurationSeconds = int64_t{24} * 3600;
 
-// Functions that parse texts.
+// Functions that parse texts. INVALID_ARGUMENT gives what was expected and what was found, but does
+// not name the option.
 absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max);
 absl::StatusOr<bool> ParseSwitch(const std::string& text);
 /// Parses a duration of 0, or of 1 ms to kMaxDurationSeconds: "30" (seconds), "30s", "1m30s". A

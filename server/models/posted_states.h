@@ -45,7 +45,8 @@ class PostedStates {
   /// `found`, or each required name, must have served or be unloaded; a name that is not required
   /// may also be gone.
   void Await(std::set<std::string> found);
-  /// Says that each model found at the start was tried. Required names are not waited for before.
+  /// Says that each model found at the start was tried. Until then, with required names, the health
+  /// of kAllModels is NOT_SERVING.
   void SetAllTried();
   /// Replaces what is known of a name. Without versions the name is gone.
   void Post(const std::string& name, const Name& posted);

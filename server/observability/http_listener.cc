@@ -209,8 +209,9 @@ class HttpListener::Loop {
                                    answer->substr(0, answer->find("\r\n\r\n") + 4));
   }
 
-  // Returns a page with its header. Connections share it, so that those that do not read it cannot
-  // fill the memory: the pages of the last kPatience are all that there can be, one in kSharedAge.
+  // Returns a page with its header. Connections share it, so that connections that do not read
+  // cannot fill the memory: there are only the pages of the last kPatience, one for each
+  // kSharedAge.
   Answer AnswerWith(const Pages::value_type& page) {
     SharedPage& shared = shared_[page.first];
     const steady_clock::time_point now = steady_clock::now();

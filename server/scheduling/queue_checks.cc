@@ -56,8 +56,8 @@ absl::Status RequestQueue::RefuseFor(const Candidate& candidate, RefusalReason r
                  .estimated_wait_ms = Milliseconds(wait_ns)});
 }
 
-// Those of an account that were refused together would otherwise come back together, and be refused
-// again.
+// Spreads the retries of an account: jobs that were refused together would otherwise come back
+// together, and be refused again.
 absl::Status RequestQueue::SpreadRetries(const Candidate& candidate, const absl::Status& status) {
   const std::optional<Refusal> refusal = RefusalOf(status);
   if (!refusal.has_value() || !absl::IsResourceExhausted(status)) {

@@ -4,7 +4,7 @@ namespace attention {
 
 bool TenantShares::Allows(int64_t own, int64_t more, int64_t used, int64_t limit,
                           double share_of_free) {
-  // What is left free, and one: of a limit of a few places an account may have the last.
+  // One more than what stays free: an account may then have the last place of a small limit.
   const double free =
       static_cast<double>(limit) - static_cast<double>(used) - static_cast<double>(more) + 1;
   return own == 0 || static_cast<double>(own) + static_cast<double>(more) <= share_of_free * free;

@@ -18,7 +18,7 @@
 
 namespace attention {
 
-/// Whose prefixes: nothing is shared between two owners, so that nobody learns from the time of an
+/// The owner of prefixes. Two owners share nothing, so that nobody learns from the time of an
 /// answer what another has asked.
 struct PrefixOwner {
   std::shared_ptr<const Model> model;

@@ -198,10 +198,10 @@ PrefixTree::Node* PrefixTree::Split(Node* node, int64_t at) {
 
   Count(*before);
   for (size_t i = 0; i < node->hidden.size() - rest.size(); ++i) {
-    Drop(node->hidden[i].states.get(), 1);  // only the new node has it now
+    Drop(node->hidden[i].states.get(), 1);  // only the new node holds this chunk from here on
   }
   node->hidden = std::move(rest);
-  size_bytes_ -= IdBytes(*before);  // of the node's, which it now has
+  size_bytes_ -= IdBytes(*before);  // counted as the node's before, and again by Count(*before)
   auto& place = node->parent->children.find(node->ids.front())->second;
   Node* const added = before.get();
   added->children.begin()->second = std::move(place);

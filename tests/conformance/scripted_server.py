@@ -98,7 +98,10 @@ class ScriptedServer(grpc.GenericRpcHandler):
 
     CODE [pushback=MS]   refuses            begin STEP   sends the first message of a stream, then does STEP
     stall                never answers      cut          its connections end
-    malformed, short     answers wrongly    drain        goes away, and answers
+    long                 has a row too many in its answer, or its block
+    wide                 has rows that are too wide
+    short                ends a stream before its summary
+    drain                goes away, and answers
     freeze               no byte passes its wire any more
     """
 
@@ -187,7 +190,9 @@ class ScriptedServer(grpc.GenericRpcHandler):
     def _answers(self, name, request, step):
         if name == "AttendStream":
             part = self._messages["AttendStreamResponse"]
-            blocks = [part(rows={"first_row": i, "output": self._rows([1, 4], OUTPUT[16 * i :][:16])}) for i in range(2)]
+            shape = {"long": [3, 4], "wide": [1, 5]}.get(step, [1, 4])
+            data = None if step in ("long", "wide") else OUTPUT
+            blocks = [part(rows={"first_row": i, "output": self._rows(shape, data and data[16 * i :][:16])}) for i in range(2)]
             parts = blocks if step == "short" else blocks + [part(summary={})]
             return [message.SerializeToString() for message in parts]
         if name != "Attend":
@@ -197,7 +202,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
             answer.output.MergeFrom(type(answer.output)(**self._rows([1, 4], OUTPUT[:16])))
             answer.tokens.add(ids=[5, 6], tokens=["the", "cat"])
         else:
-            shape = [1, 3, 4] if step == "malformed" else [1, 2, 4]
+            shape = {"long": [1, 3, 4], "wide": [1, 2, 5]}.get(step, [1, 2, 4])
             answer.output.MergeFrom(type(answer.output)(**self._rows(shape)))
         return [answer.SerializeToString()]
 

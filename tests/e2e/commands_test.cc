@@ -186,7 +186,7 @@ TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
       {{"models", "--verify=a:"}, "expected NAME or NAME:VERSION"},
       {{"models", "--states", "--reload"}, "only one of"},
       {{"models", "--names", "--json"}, "--names excludes --json"},
-      {{"plot", "a.safetensors", "--layer=1"}, "--layer goes with something to send"},
+      {{"plot", "a.safetensors", "--layer=1"}, "--layer needs something to send"},
       {{"models", "--server=127.0.0.1"}, "expected host:port"},
       {{"health", "--wait=1s", "--server=127.0.0.1"}, "expected host:port"},
       {{"health", "--wait=0"}, "expected more than 0 seconds, found \"0\""},

@@ -95,7 +95,7 @@ TEST_F(PlotTest, SaysWhatItCannotDraw) {
       {{"plot"}, 2, "expected a FILE, or something to send"},
       {{"plot", file, "--tokens=1"}, 2, "found both"},
       {{"plot", "--tokens=1", "-o", "x.gif"}, 2, "expected FILE.html, FILE.svg or FILE.txt"},
-      {{"plot", file, "--causal"}, 2, "--causal goes with something to send"},
+      {{"plot", file, "--causal"}, 2, "--causal needs something to send"},
       {{"plot", file}, 1, "other.npy: expected a FILE.safetensors that attend run --output wrote"},
       {{"plot", PathOf("none.safetensors")}, 1, "none.safetensors"},
       {{"plot", "--tokens=1;2", "--sequence=2"}, 1, "--sequence: expected less than 2, found 2"},

@@ -22,13 +22,26 @@ constexpr char kStandardAlibi[] = "standard";
 // The limit of POSITIONS in --rotary-scaling, up to which a double is exact.
 constexpr double kMaxPositions = 1e15;
 
-/// Parses "N", or "N;;N": one number for each sequence, or none if it has no own.
+/// Parses "N", or "N;;N": one number for each sequence; the list is empty for a sequence without a
+/// number of its own.
 absl::StatusOr<Lists> ParseCounts(const std::string& text) {
   ASSIGN_OR_RETURN(Lists lists, ParseLists(text));
   for (const std::vector<int64_t>& list : lists) {
     if (list.size() > 1 || (list.empty() && lists.size() == 1)) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"", text, "\": expected N, or N;N for different sequences"));
+    }
+  }
+  return lists;
+}
+
+/// Parses "1;0": for each sequence 1, 0 or nothing.
+absl::StatusOr<Lists> ParseSwitches(const std::string& text) {
+  ASSIGN_OR_RETURN(Lists lists, ParseCounts(text));
+  for (const std::vector<int64_t>& list : lists) {
+    if (!list.empty() && list[0] != 0 && list[0] != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", text, "\": expected 0 or 1, found ", list[0]));
     }
   }
   return lists;
@@ -56,9 +69,14 @@ absl::StatusOr<v1::Rotary> ParseRotaryScaling(const std::string& text) {
   rotary.set_scaling(is_linear ? v1::Rotary::LINEAR : v1::Rotary::LLAMA3);
   rotary.set_factor((*numbers)[0]);
   if (numbers->size() == 4) {
+    const double positions = numbers->back();
+    if (positions != std::floor(positions)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", text, "\": POSITIONS: expected an integer, found ", positions));
+    }
     rotary.set_low_freq_factor((*numbers)[1]);
     rotary.set_high_freq_factor((*numbers)[2]);
-    rotary.set_original_max_positions(static_cast<int64_t>((*numbers)[3]));
+    rotary.set_original_max_positions(static_cast<int64_t>(positions));
   }
   return rotary;
 }
@@ -116,7 +134,7 @@ void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
         name, parse, [&options, set](const Lists& lists) { SetLists(lists, options, set); }, type,
         help);
   };
-  add("--causal-each", ParseCounts, "1;0",
+  add("--causal-each", ParseSwitches, "1;0",
       "For each sequence: 1 is causal, 0 is not, empty is as --causal says",
       [](auto& part, const auto& list) { part.set_causal(list[0] != 0); });
   add("--window", ParseCounts, "N",
@@ -164,8 +182,8 @@ void AddLogitFlags(CLI::App& command, AttentionFlags& flags) {
 void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
   HelpGroup group(command, "Rows of query and key");
   const auto rotary = [&flags]() -> v1::Rotary& { return *flags.options.mutable_rotary(); };
-  group.SwitchSetter(
-      "--rotary", [rotary](bool) { rotary(); },
+  group.OnSwitch(
+      "--rotary", [rotary] { rotary(); },
       "Rotary position embedding; each --rotary-... implies it");
   group.Setter<double>(
       "--rotary-base", [rotary](double x) { rotary().set_base(x); }, "X",
@@ -173,8 +191,8 @@ void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
   group.Setter<int64_t>(
       "--rotary-dim", [rotary](int64_t n) { rotary().set_dim(n); }, "N",
       "Rotate the first N elements of a head; default all");
-  group.SwitchSetter(
-      "--rotary-interleaved", [rotary](bool on) { rotary().set_interleaved(on); },
+  group.OnSwitch(
+      "--rotary-interleaved", [rotary] { rotary().set_interleaved(true); },
       "Pairs are (2i, 2i + 1) instead of (i, i + N / 2)");
   group.Parsed(
       "--rotary-scaling", ParseRotaryScaling,

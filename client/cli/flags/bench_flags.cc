@@ -139,20 +139,23 @@ void AddBenchFlags(CLI::App& command, BenchFlags& flags) {
 
 absl::Status CheckBenchFlags(const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckRules(
-      {{flags.stream && flags.protocol == "oip", "--stream goes with --protocol native"},
+      {{flags.stream && flags.protocol == "oip", "--stream needs --protocol native"},
        {(flags.json == "-") + (flags.csv == "-") + (flags.html == "-") + (flags.records == "-") > 1,
         "only one of --json, --csv, --html and --records goes to stdout"},
-       {flags.decode && flags.load.is_open(), "--decode --search goes with --concurrency"},
+       {flags.decode && flags.load.is_open(), "--decode with --search needs --concurrency"},
        {(flags.mix.has_value() || !flags.request.lengths.empty()) && !flags.load.schedule.empty(),
-        "--lengths goes without --schedule, whose lines have lengths"}}));
+        "--lengths cannot be combined with --schedule, whose lines have lengths"}}));
   RETURN_IF_ERROR(CheckLoadFlags(flags.load));
-  const RequestFlags& request = flags.request;
+  RequestFlags request = flags.request;
   if (flags.mix.has_value() && request.has_input() && request.random.empty() &&
       request.random_tokens.empty()) {
     return absl::InvalidArgumentError(
-        "--lengths with a mix of lengths goes with --shape or --random-tokens, or alone");
+        "--lengths with a mix of lengths needs --shape, --random-tokens, or no input flag");
   }
-  return request.has_input() ? CheckRequestFlags(request) : absl::OkStatus();
+  if (!request.has_input()) {  // MakeRequestMix chooses random hidden states
+    request.random = {1, 1, 1};
+  }
+  return CheckRequestFlags(request);
 }
 
 absl::StatusOr<BenchPlan> PlanOf(const BenchFlags& flags) {
@@ -185,8 +188,8 @@ absl::StatusOr<RequestMix> MakeRequestMix(const BenchFlags& flags, const BenchPl
   }
   Shape& shape = request.random.empty() ? request.random_tokens : request.random;
   if (shape.size() < 2 || shape.size() > 3) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--lengths goes with a shape BxSxE or BxS, found ", absl::StrJoin(shape, "x")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--lengths needs a shape BxSxE or BxS, found ", absl::StrJoin(shape, "x")));
   }
   shape[1] = lengths->lengths.back();
   ASSIGN_OR_RETURN(Workload longest, MakeWorkload(request, client));

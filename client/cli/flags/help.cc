@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/flag_text.h"
 #include "core/runtime/nearest_name.h"
 
 namespace attention {
@@ -45,16 +46,22 @@ std::string UnknownWord(const CLI::App& command, const std::string& word) {
                       nearest.has_value() ? absl::StrCat("; did you mean ", *nearest, "?") : "");
 }
 
+/// What values the flag `name` has, by their form in its help.
+std::string ExpectedOf(const CLI::App& command, const std::string& name) {
+  const CLI::Option* const option = command.get_option_no_throw(name);
+  const std::string type = option == nullptr ? "" : option->get_type_name();
+  return type == "N"    ? "an integer"
+         : type == "X"  ? "a number"
+         : type.empty() ? "true or false"
+                        : absl::StrCat("a value of the form ", type);
+}
+
 }  // namespace
 
 void RefuseEmptyValues(const std::vector<std::string>& words) {
-  for (const std::string& word : words) {
-    if (word == "--") {
-      return;
-    }
-    if (absl::StartsWith(word, "--") && word.find('=') == word.size() - 1) {
-      throw CLI::ArgumentMismatch(absl::StrCat(word, ": expected a value after \"=\", found none"));
-    }
+  if (const std::optional<std::string> flag = FlagWithoutValue(words); flag.has_value()) {
+    throw CLI::ArgumentMismatch(
+        absl::StrCat(*flag, ": expected a value after the equals sign, found none"));
   }
 }
 
@@ -67,9 +74,12 @@ std::string UsageError(const CLI::App* app, const CLI::Error& error) {
   }
   const std::vector<std::string> left = app->remaining(/*recurse=*/true);
   const bool is_unknown = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-  return ShownText(absl::StrCat(
-      name, ": ", is_unknown && !left.empty() ? UnknownWord(*command, left.front()) : error.what(),
-      "\nSee ", name, " --help.\n"));
+  const std::string text = is_unknown && !left.empty()
+                               ? UnknownWord(*command, left.front())
+                               : PlainParserText(error.what(), [command](const auto& flag) {
+                                   return ExpectedOf(*command, flag);
+                                 });
+  return ShownText(absl::StrCat(name, ": ", text, "\nSee ", name, " --help.\n"));
 }
 
 }  // namespace attention

@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
+#include "core/runtime/flag_text.h"
 
 namespace attention {
 
@@ -44,15 +42,7 @@ class HelpFormatter : public CLI::Formatter {
                                {{"{false}", ""}});
   }
   std::string make_option_desc(const CLI::Option* option) const override {
-    std::string text;
-    size_t column = 0;
-    for (const absl::string_view word :
-         absl::StrSplit(CLI::Formatter::make_option_desc(option), ' ')) {
-      const bool is_full = column > 0 && column + 1 + word.size() > kColumns - kNameColumns;
-      absl::StrAppend(&text, column == 0 ? "" : is_full ? "\n" : " ", word);
-      column = is_full ? word.size() : column + (column == 0 ? 0 : 1) + word.size();
-    }
-    return text;
+    return Wrapped(CLI::Formatter::make_option_desc(option), kColumns - kNameColumns);
   }
 
  private:

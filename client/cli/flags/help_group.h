@@ -4,13 +4,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -55,9 +58,20 @@ CLI::Validator Within(Number low, Number high) {
       absl::StrCat(kIsInteger ? "an integer from " : "a number from ", low, " to ", high));
 }
 /// A check for integers from `low` on.
-inline CLI::Validator AtLeast(int low) {
-  return NumberThat([low](double x) { return x >= low && x < 0x1p64 && x == std::floor(x); },
-                    absl::StrCat("an integer of at least ", low));
+inline CLI::Validator AtLeast(uint64_t low) {
+  return CLI::Validator(
+      [low](const std::string& text) {
+        uint64_t number = 0;
+        const bool is_read = absl::SimpleAtoi(text, &number);  // too large: the largest
+        if (is_read && number >= low) {
+          return std::string();
+        }
+        const bool is_too_large = !is_read && number == std::numeric_limits<uint64_t>::max();
+        return absl::StrCat("expected an integer ",
+                            is_too_large ? "below 2^64" : absl::StrCat("of at least ", low),
+                            ", found \"", text, "\"");
+      },
+      "");
 }
 
 /// A rule about flags that do not go together, and its error.
@@ -147,6 +161,16 @@ class HelpGroup {
     const auto take = [set](int64_t count) { set(count > 0); };
     return Grouped(command_.add_flag_function(names, take, help))
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  /// A switch that calls `set` when it is on. When it is off (--name=false), nothing is called.
+  template <typename Set>
+  CLI::Option* OnSwitch(const std::string& names, const Set& set, const std::string& help) {
+    const auto take = [set](bool on) {
+      if (on) {
+        set();
+      }
+    };
+    return SwitchSetter(names, take, help);
   }
 
   /// Returns a check for one of `choices`, "native|oip"; "|last" also accepts an empty text.

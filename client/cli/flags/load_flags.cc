@@ -134,8 +134,8 @@ void AddStabilityFlags(CLI::App& command, LoadFlags& flags) {
           "--max-trials", [rule](int n) { rule().max_trials = n; }, "N",
           "At most this many trials (default 10)")
       ->check(Within(3, 1000));
-  group.SwitchSetter(
-      "--require-stable", [rule](bool on) { rule().is_required = on; },
+  group.OnSwitch(
+      "--require-stable", [rule] { rule().is_required = true; },
       "Fail when the load does not become stable");
   group
       .Value("--percentile", flags.percentile, "P",
@@ -250,17 +250,16 @@ absl::Status CheckLoadFlags(const LoadFlags& flags) {
   const bool has_shape = has_ramp || !flags.schedule.empty();
   return CheckRules({
       {flags.search && flags.slo.empty(), "--search needs a target: --slo"},
-      {flags.search && has_shape, "--search goes with --rate or --concurrency, or alone"},
-      {flags.percentile.has_value() && !has_stability,
-       "--percentile goes with --stability-percentage"},
+      {flags.search && has_shape, "--search cannot be combined with --ramp and --schedule"},
+      {flags.percentile.has_value() && !has_stability, "--percentile needs --stability-percentage"},
       {has_stability && (flags.requests > 0 || has_shape),
-       "trials (--stability-percentage, --max-trials, --require-stable) go with a duration and a "
-       "level: without --requests, --ramp and --schedule"},
+       "trials (--stability-percentage, --max-trials, --require-stable) cannot be combined with "
+       "--requests, --ramp and --schedule"},
       {flags.arrivals.has_value() && (!flags.is_open() || !flags.schedule.empty()),
-       "--arrivals goes with --rate or --ramp"},
+       "--arrivals needs --rate or --ramp"},
       {flags.max_in_flight.has_value() && !flags.is_open(),
-       "--max-in-flight goes with --rate, --ramp or --schedule"},
-      {has_ramp && DurationOf(flags) == absl::InfiniteDuration(), "--ramp goes with --duration"},
+       "--max-in-flight needs --rate, --ramp or --schedule"},
+      {has_ramp && DurationOf(flags) == absl::InfiniteDuration(), "--ramp needs --duration"},
   });
 }
 

@@ -55,10 +55,10 @@ CLI::Option* AddCacheDtypeFlag(HelpGroup& group, v1::DataType& cache_dtype) {
 absl::Status CheckModelFlags(const ModelFlags& flags) {
   return CheckRules(
       {{flags.layer.has_value() && flags.has_stack_flags(),
-        "--pool, --logits, --weights-layers and --weights-heads go with the whole model, not with "
+        "--pool, --logits, --weights-layers and --weights-heads need the whole model, without "
         "--layer"},
        {!flags.weights_heads.empty() && flags.weights_layers.empty(),
-        "--weights-heads goes with --weights-layers"}});
+        "--weights-heads needs --weights-layers"}});
 }
 
 void ChooseRun(const ModelFlags& flags, AttendRequest& request) {

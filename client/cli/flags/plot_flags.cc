@@ -21,7 +21,7 @@ constexpr int64_t kLeastColumns = 20;
 void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
   HelpGroup group(command, "The picture");
   group.Value("-o,--output", flags.output, "FILE",
-              "FILE.html or FILE.svg, or - for standard output; default: the terminal");
+              "FILE.html, FILE.svg or FILE.txt, or - for standard output; default: the terminal");
   group.Choice("--format", flags.format, "terminal|svg|html",
                "Default: by the ending of the output's name");
   group.Default("--sequence", flags.sequence, "N", "The sequence to draw; html has all of them")
@@ -43,8 +43,9 @@ bool HasColors(const PlotFlags& flags) {
     return std::string(value == nullptr ? "" : value);
   };
   const std::string colors = value_of("COLORTERM");
+  const bool is_to_stdout = flags.output.empty() || flags.output == "-";
   return flags.color == "auto"
-             ? flags.output.empty() && isatty(STDOUT_FILENO) == 1 && value_of("NO_COLOR").empty() &&
+             ? is_to_stdout && isatty(STDOUT_FILENO) == 1 && value_of("NO_COLOR").empty() &&
                    value_of("TERM") != "dumb" && (colors == "truecolor" || colors == "24bit")
              : flags.color == "24bit";
 }
@@ -79,9 +80,8 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
        {!has_file && !flags.request.has_input(),
         "expected a FILE, or something to send, such as --text"}}));
   if (has_file && given != flags.of_request.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat((*given)->get_name(),
-                     " goes with something to send; a FILE has the weights of its request"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        (*given)->get_name(), " needs something to send; a FILE has the weights of its request"));
   }
   if (FormatOf(flags).empty()) {
     return absl::InvalidArgumentError(

@@ -195,21 +195,25 @@ absl::Status CheckRequestFlags(const RequestFlags& flags) {
       {inputs > 1,
        "expected only one of --input, --random, --tokens, --random-tokens, --text and --query"},
       {has_query == flags.key.empty() || has_query == flags.value.empty(),
-       "--query, --key and --value go together"},
-      {!flags.memory.empty() && !is_layer && inputs > 0, "--memory goes with --input or --random"},
-      {!flags.memory_values.empty() && flags.memory.empty(), "--memory-values goes with --memory"},
+       "--query, --key and --value need each other"},
+      {!flags.memory.empty() && !is_layer && inputs > 0, "--memory needs --input or --random"},
+      {!flags.memory_values.empty() && flags.memory.empty(), "--memory-values needs --memory"},
       {!flags.type_ids.lengths.empty() && flags.tokens.lengths.empty(),
-       "--type-ids goes with --tokens"},
-      {flags.no_special_tokens && flags.texts.empty(), "--no-special-tokens goes with --text"},
+       "--type-ids needs --tokens"},
+      {flags.no_special_tokens && flags.texts.empty(), "--no-special-tokens needs --text"},
       {has_query && !flags.run.empty(),
-       "--query runs no model: it goes without --layer, --pool, --logits, --model-version and "
-       "--weights-layers"},
-      {!flags.memory_lengths.empty() && flags.memory.empty(),
-       "--memory-lengths goes with --memory"},
-      {!flags.kv_lengths.empty() && !has_query, "--kv-lengths goes with --query"},
-      {!flags.query_offsets.empty() && !has_query, "--query-offsets goes with --query"},
+       "--query runs no model: it cannot be combined with --layer, --pool, --logits, "
+       "--model-version and --weights-layers"},
+      {!flags.dtype.empty() && !is_layer && !has_query && flags.memory.empty(),
+       "--dtype needs --input, --random, --memory or --query"},
+      {flags.attention.norm_epsilon.has_value() && flags.attention.query_norm.empty() &&
+           flags.attention.key_norm.empty(),
+       "--norm-epsilon needs --query-norm or --key-norm"},
+      {!flags.memory_lengths.empty() && flags.memory.empty(), "--memory-lengths needs --memory"},
+      {!flags.kv_lengths.empty() && !has_query, "--kv-lengths needs --query"},
+      {!flags.query_offsets.empty() && !has_query, "--query-offsets needs --query"},
       {!flags.lengths.empty() && !is_layer && !has_query,
-       "--lengths goes with --input, --random or --query; --tokens and --text set lengths "
+       "--lengths needs --input, --random or --query; --tokens and --text set lengths "
        "themselves"},
   }));
   return CheckModelFlags(flags.run);

@@ -1,13 +1,14 @@
 #include "client/cli/flags/server_flags.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/files/output_file.h"
 #include "client/cli/flags/help_group.h"
+#include "core/runtime/flag_text.h"
 #include "core/runtime/text_file.h"
 
 namespace attention {
@@ -21,8 +22,7 @@ TlsOptions& TlsOf(ClientOptions& flags) {
 }
 
 void AddTlsFlags(HelpGroup& group, ClientOptions& flags) {
-  group.SwitchSetter(
-      "--tls", [&flags](bool) { TlsOf(flags); }, "Use TLS; implied by the flags below");
+  group.OnSwitch("--tls", [&flags] { TlsOf(flags); }, "Use TLS; implied by the flags below");
   const auto add = [&](const char* name, std::string TlsOptions::* member, const char* type,
                        const char* help) {
     return group.Setter<std::string>(
@@ -100,18 +100,15 @@ std::string IsPositiveDuration(const std::string& text) {
 }
 
 absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
-  absl::Duration duration;
-  double seconds = 0.0;
-  if (absl::SimpleAtod(text, &seconds)) {
-    duration = absl::Seconds(seconds);
-  } else if (!absl::ParseDuration(text, &duration)) {
+  const std::optional<absl::Duration> duration = ReadDuration(text);
+  if (!duration.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\": expected a duration such as 10s, 500ms or 1m30s"));
   }
-  if (duration < absl::ZeroDuration() || duration > absl::Hours(24 * 365)) {
+  if (*duration < absl::ZeroDuration() || *duration > absl::Hours(24 * 365)) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected 0 seconds to a year"));
   }
-  return duration;
+  return *duration;
 }
 
 absl::StatusOr<std::unique_ptr<AttentionClient>> Connect(const ClientOptions& options) {

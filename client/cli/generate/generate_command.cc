@@ -37,7 +37,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
 struct GenerateFlags {
   ClientOptions server;
-  std::string prompt;
+  std::optional<std::string> prompt;
   std::vector<int32_t> tokens;  // instead of a prompt, unless empty
   std::string model;
   bool no_special_tokens = false;
@@ -131,18 +131,19 @@ absl::Status Generate(GenerateFlags flags) {
   ASSIGN_OR_RETURN(const v1::Model model, ChooseModel(flags.model, *client));
   flags.options.max_positions = model.max_positions();
   const bool shows_text = model.has_tokenizer() && !flags.ids;
-  if (flags.tokens.empty() && flags.prompt.empty()) {
-    flags.prompt.assign(std::istreambuf_iterator<char>(std::cin), {});
-    if (const std::string wrong = Accepts(ParseUtf8)(flags.prompt); !wrong.empty()) {
+  if (flags.tokens.empty() && !flags.prompt.has_value()) {
+    flags.prompt.emplace(std::istreambuf_iterator<char>(std::cin),
+                         std::istreambuf_iterator<char>());
+    if (const std::string wrong = Accepts(ParseUtf8)(*flags.prompt); !wrong.empty()) {
       RequireUsage(absl::InvalidArgumentError(absl::StrCat("standard input: ", wrong)));
     }
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<DecodeStream> stream, OpenSession(flags, model));
   Generation generation(*stream, flags.options);
-  RETURN_IF_ERROR(
-      flags.tokens.empty()
-          ? Write(generation, TextInput{{flags.prompt}, flags.no_special_tokens}, flags, shows_text)
-          : Write(generation, TokenIdsInput{flags.tokens}, flags, shows_text));
+  RETURN_IF_ERROR(flags.tokens.empty()
+                      ? Write(generation, TextInput{{*flags.prompt}, flags.no_special_tokens},
+                              flags, shows_text)
+                      : Write(generation, TokenIdsInput{flags.tokens}, flags, shows_text));
   return stream->Close();
 }
 
@@ -193,7 +194,7 @@ void AddEndFlags(CLI::App& command, GenerateFlags& flags) {
       ->check([](const std::string& text) { return text.empty() ? "expected a text" : ""; });
   HelpGroup output(command);
   output.Switch("--ids", flags.ids, "Print token ids, not the text");
-  output.Switch("--json", flags.json, "Print a JSON object for each prompt: ids, text and timing");
+  output.Switch("--json", flags.json, "Print a JSON object: ids, text and timing");
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ absl::Status RunTop(const TopFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   const bool keeps_trying = flags.count == 0 && SizeOfTerminal().has_value();
   TopView view{.server = flags.server.connection.server};
-  bool is_known = false;  // the statistics of the view
+  bool is_known = false;  // whether view.statistics was read
   for (int64_t shown = 0; (flags.count == 0 || shown < flags.count) && std::cout.good();) {
     absl::StatusOr<v1::ServerStatistics> now = client->GetStatistics();
     view.time = absl::FormatTime("%H:%M:%S", absl::Now(), absl::LocalTimeZone());

@@ -3,6 +3,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { AttendError, fromStatus } from "./errors.js";
 
+/** The most attempts of a call. */
+const MAX_ATTEMPTS = 5;
+/** The pause after the first failed attempt; it doubles with each further one. */
+const INITIAL_BACKOFF_MS = 100;
+/** The retry budget of a client. No call is repeated while half of it or less is left. */
+export const RETRY_TOKENS = 1000;
+
 /** The deadline and the retries of one call. client/README.md describes the retry policy. */
 export class Attempts {
   readonly deadline: number;
@@ -43,7 +50,7 @@ export class Attempts {
 
   /** Counts an attempt that succeeded, or may not be repeated. */
   giveBack(): void {
-    this.budget.tokens = Math.min(1000, this.budget.tokens + 1);
+    this.budget.tokens = Math.min(RETRY_TOKENS, this.budget.tokens + 1);
   }
 
   /** Waits until the call may be retried. Throws its error if it may not, or the reason of its signal. */
@@ -65,7 +72,7 @@ export class Attempts {
       return undefined;
     }
     this.budget.tokens = Math.max(0, this.budget.tokens - 1);
-    const isAllowed = this.budget.tokens > 500 && this.failed < 5 && Date.now() + delay < this.deadline;
+    const isAllowed = this.budget.tokens > RETRY_TOKENS / 2 && this.failed < MAX_ATTEMPTS && Date.now() + delay < this.deadline;
     return isAllowed ? delay : undefined;
   }
 
@@ -73,7 +80,7 @@ export class Attempts {
     if (code === "RESOURCE_EXHAUSTED" || "grpc-retry-pushback-ms" in trailers) {
       return code === "RESOURCE_EXHAUSTED" || code === "UNAVAILABLE" ? retryAfterMs : undefined;
     }
-    return code === "UNAVAILABLE" ? 100 * 2 ** this.failed * (0.8 + 0.4 * Math.random()) : undefined;
+    return code === "UNAVAILABLE" ? INITIAL_BACKOFF_MS * 2 ** this.failed * (0.8 + 0.4 * Math.random()) : undefined;
   }
 }
 

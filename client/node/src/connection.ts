@@ -2,7 +2,7 @@
 
 import { Client as GrpcClient, Metadata, type ChannelCredentials, type ChannelOptions } from "@grpc/grpc-js";
 import { checkAddresses, hostAndPort, targetOf } from "./addresses.js";
-import { Attempts, checkMs } from "./attempts.js";
+import { Attempts, RETRY_TOKENS, checkMs } from "./attempts.js";
 import { credentialsOf, type Tls } from "./credentials.js";
 import { AttendError } from "./errors.js";
 import { checkKnown, listOf, valueOf, wrong } from "./messages.js";
@@ -55,7 +55,7 @@ export class Connection {
   readonly name: string;
   readonly timeoutMs: number;
   /** The retry budget: it stops retries while most calls fail, when they would only add to the load. */
-  private readonly budget = { tokens: 1000 };
+  private readonly budget = { tokens: RETRY_TOKENS };
   private readonly addresses: readonly string[];
   private readonly commonHost: string | undefined;
   private readonly credentials: ChannelCredentials;

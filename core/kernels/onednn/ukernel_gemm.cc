@@ -37,7 +37,7 @@ struct alignas(64) TileConfig {
   std::array<uint8_t, 64> bytes{};
 };
 
-/// That of this thread.
+/// The configuration of this thread's matrix unit.
 thread_local TileConfig current_config;
 
 __attribute__((target("amx-tile"))) void Configure(const TileConfig& config) {
@@ -45,7 +45,7 @@ __attribute__((target("amx-tile"))) void Configure(const TileConfig& config) {
   current_config = config;
 }
 
-/// Returns that of this thread, as the processor has it.
+/// Reads the configuration of this thread's matrix unit from the processor.
 __attribute__((target("amx-tile"))) TileConfig ReadConfig() {
   TileConfig config;
   _tile_storeconfig(&config);

@@ -50,6 +50,16 @@ TEST_F(AttentionFlagsTest, NothingSaidIsNothingSent) {
   EXPECT_EQ(OptionsOf({}).ByteSizeLong(), 0u);
 }
 
+TEST_F(AttentionFlagsTest, SwitchesThatAreOffSendNothing) {
+  EXPECT_EQ(OptionsOf({"--rotary=false", "--rotary-interleaved=false"}).ByteSizeLong(), 0u);
+}
+
+TEST_F(AttentionFlagsTest, NumbersAreNotRounded) {
+  EXPECT_THAT(Parse({"--rotary-scaling=llama3:8,1,4,8192.7"}),
+              HasSubstr("POSITIONS: expected an integer, found 8192.7"));
+  EXPECT_THAT(Parse({"--causal-each=0;7"}), HasSubstr("expected 0 or 1, found 7"));
+}
+
 TEST_F(AttentionFlagsTest, PlainValuesGoStraightToTheOptions) {
   const v1::AttentionOptions options =
       OptionsOf({"--causal", "--scale=0.5", "--window", "4", "--window-right=2",

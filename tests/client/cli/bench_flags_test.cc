@@ -60,7 +60,7 @@ TEST_F(BenchFlagsTest, RefusesWhatDoesNotGoTogether) {
   flags_ = BenchFlags();
   ASSERT_EQ(Parse({"--tokens=1,2", "--lengths=uniform:8..9"}), "");
   EXPECT_THAT(CheckBenchFlags(flags_),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("goes with --shape")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("needs --shape")));
   flags_ = BenchFlags();
   ASSERT_EQ(Parse({"--tokens=1,2", "--lengths=2"}), "");
   EXPECT_THAT(CheckBenchFlags(flags_),
@@ -89,7 +89,7 @@ TEST_F(BenchFlagsTest, TheProtocolIsChosen) {
   EXPECT_EQ(ProtocolOf(flags_)->name(), "oip");
   ASSERT_EQ(Parse({"--shape=1x5x8", "--protocol=oip", "--stream"}), "");
   EXPECT_THAT(CheckBenchFlags(flags_),
-              StatusIs(absl::StatusCode::kInvalidArgument, "--stream goes with --protocol native"));
+              StatusIs(absl::StatusCode::kInvalidArgument, "--stream needs --protocol native"));
   EXPECT_THAT(Parse({"--protocol=rest"}), HasSubstr("rest"));
 }
 

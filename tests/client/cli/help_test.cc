@@ -60,6 +60,16 @@ TEST_F(UsageErrorTest, AMistypedWordIsToldWhatItMayHaveMeant) {
   EXPECT_THAT(Complaint({"serve"}), HasSubstr("guest is required"));
 }
 
+TEST_F(UsageErrorTest, AWrongValueIsToldWhatWasExpected) {
+  EXPECT_EQ(Complaint({"serve", "ann", "--table=3.5"}),
+            "tool serve: --table: expected an integer, found \"3.5\"\nSee tool serve --help.\n");
+  EXPECT_EQ(Complaint({"serve", "ann", "--salt=maybe"}),
+            "tool serve: --salt: expected true or false, found \"maybe\"\n"
+            "See tool serve --help.\n");
+  EXPECT_EQ(Complaint({"serve", "ann", "--table", "3", "--table=4"}),
+            "tool serve: --table: expected one value, found 2\nSee tool serve --help.\n");
+}
+
 TEST(NearestNameTest, CountsTypingErrors) {
   const std::vector<std::string> names = {"--tokens", "--top-k", "--timeout", "--tls"};
   EXPECT_EQ(NearestName("--token", names), "--tokens");

@@ -150,8 +150,8 @@ TEST_F(LoadFlagsTest, SaysWhatIsWrong) {
       {{"--rate=5", "-c", "2"}, "excludes"},
       {{"--ramp=1:5", "--rate=2"}, "excludes"},
       {{"--arrivals=poisson", "-c", "2"}, "excludes"},
-      {{"--arrivals=poisson"}, "--arrivals goes with --rate"},
-      {{"--max-in-flight=5"}, "--max-in-flight goes with --rate"},
+      {{"--arrivals=poisson"}, "--arrivals needs --rate"},
+      {{"--max-in-flight=5"}, "--max-in-flight needs --rate"},
       {{"--rate=0"}, "expected N, START:END"},
       {{"--rate=1:2:3:4"}, "expected N, START:END"},
       {{"--rate=5:4"}, "found \"5:4\""},
@@ -163,10 +163,10 @@ TEST_F(LoadFlagsTest, SaysWhatIsWrong) {
       {{"--arrivals=sometimes", "--rate=5"}, "sometimes"},
       {{"--slo=p99"}, "expected a target such as p99=50ms"},
       {{"--search"}, "--search needs a target: --slo"},
-      {{"--search", "--slo=max=1s", "--ramp=1:2"}, "--search goes with --rate"},
-      {{"--percentile=99"}, "--percentile goes with"},
+      {{"--search", "--slo=max=1s", "--ramp=1:2"}, "--search cannot be combined with --ramp"},
+      {{"--percentile=99"}, "--percentile needs"},
       {{"-s", "5", "-n", "100"}, "trials"},
-      {{"--ramp=1:2", "-n", "100"}, "--ramp goes with --duration"},
+      {{"--ramp=1:2", "-n", "100"}, "--ramp needs --duration"},
   };
   for (const auto& [arguments, text] : cases) {
     EXPECT_THAT(Parse(arguments), HasSubstr(text)) << ::testing::PrintToString(arguments);

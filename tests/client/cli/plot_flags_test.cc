@@ -23,7 +23,7 @@ TEST(PlotFlagsTest, AFlagOfTheRequestIsRefusedBesideAFile) {
        {"--layer=1", "--model=demo", "--causal", "--seed=3", "--dtype=bf16"}) {
     EXPECT_THAT(Checked({"a.safetensors", flag}),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("goes with something to send; a FILE has the weights")))
+                         HasSubstr("needs something to send; a FILE has the weights")))
         << flag;
   }
   EXPECT_THAT(Checked({"a.safetensors", "--tokens=1"}),

@@ -76,6 +76,11 @@ TEST_F(ServerFlagsTest, TlsWithTheSystemsAuthorities) {
   EXPECT_THAT(AttentionClient::Connect(flags_), IsOk());
 }
 
+TEST_F(ServerFlagsTest, TlsSwitchedOffIsPlaintext) {
+  ASSERT_EQ(Parse({"--tls=false"}), "");
+  EXPECT_FALSE(flags_.connection.tls.has_value());
+}
+
 TEST_F(ServerFlagsTest, WhatSaysMoreOfTlsImpliesIt) {
   ASSERT_EQ(Parse({"--ca", kTls + "ca.pem", "--certificate", kTls + "client.pem",
                    "--certificate-key", kTls + "client.key", "--server-name=attend.test"}),

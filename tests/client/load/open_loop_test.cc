@@ -90,7 +90,7 @@ TEST_F(OpenLoopTest, EachCallHasARecord) {
       EXPECT_EQ(record.due_ns % 10'000'000, 0) << "100 a second";
       EXPECT_GE(record.lag_ns, 0);
       EXPECT_GT(record.latency_ns, record.lag_ns + record.compute_ns);
-      EXPECT_EQ(record.first_block_ns > 0, is_streaming);
+      EXPECT_EQ(record.first_message_ns > 0, is_streaming);
       EXPECT_GT(record.batch_id, 0u);
       num_measured += record.is_measured ? 1 : 0;
       longest_ns = std::max(longest_ns, record.is_measured ? record.latency_ns : 0);

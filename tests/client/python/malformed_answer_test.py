@@ -2,6 +2,7 @@
 
 import time
 import unittest
+import unittest.mock
 
 import attend
 import numpy as np
@@ -37,11 +38,26 @@ class MalformedAnswerTest(unittest.TestCase):
                 self.answers(answer).attend(token_ids=[1], model="demo")
 
     def test_outputs_of_other_rows(self):
-        for shape in ([1], [2, 2]):
-            tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * shape[0] * shape[-1])}
-            answer = message_class("AttendResponse")(output=tensor).SerializeToString()
-            with self.subTest(shape), self.assertRaisesRegex(attend.Internal, r"leading extents of the output: expected \(3,\)"):
+        for shape in ([1], [2, 2], [3, 1, 2]):
+            answer = self.answer(shape)
+            with self.subTest(shape), self.assertRaisesRegex(attend.Internal, r"answer: output: expected \[3, any\], found"):
                 self.answers(answer).attend(token_ids=[1, 2, 3], model="demo")
+        for shape in ([1, 2, 3], [1, 2], [1, 2, 8, 1], [2, 8]):
+            answer = self.answer(shape)
+            with self.subTest(shape), self.assertRaisesRegex(attend.Internal, r"answer: output: expected \[1, 2, 8\], found"):
+                self.answers(answer).attend(np.zeros((1, 2, 8), np.float32), model="demo")
+
+    def answer(self, shape):
+        tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * int(np.prod(shape)))}
+        return message_class("AttendResponse")(output=tensor).SerializeToString()
+
+    def test_largest_weights_with_keys_of_another_shape(self):
+        weights, keys = ({"dtype": dtype, "shape": [1, 2, n], "data": bytes(8 * n)} for dtype, n in ((1, 3), (5, 2)))
+        output = {"dtype": 1, "shape": [2, 4], "data": bytes(32)}
+        answer = message_class("AttendResponse")(output=output, top_weights=[{"weights": weights, "keys": keys}])
+        words = r"keys of the largest weights: expected \[1, 2, 3\], found \[1, 2, 2\]"
+        with self.assertRaisesRegex(attend.Internal, words):
+            self.answers(answer.SerializeToString()).attend(token_ids=[1, 2], model="demo", layer=0, weights_top_k=3)
 
     def test_blocks_of_other_forms_end_streams_and_sessions(self):
         def part(kind, shape, **place):
@@ -55,7 +71,8 @@ class MalformedAnswerTest(unittest.TestCase):
             ("number of extents of a block: expected 1, found 2", [rows, part("log_sum_exp", [3, 1])]),
             ("number of extents of a block: expected 2, found 3", [rows, part("weights", [3, 3, 1])]),
             ("tensor .*: expected 1 to 4 extents", [part("rows", [])]),
-            (r"width of a block: expected \(4,\), found \(5,\)", [part("rows", [1, 4]), part("rows", [2, 5], first_row=1)]),
+            (r"rows of a block: expected \[2, 4\], found \[2, 5\]", [part("rows", [1, 4]), part("rows", [2, 5], first_row=1)]),
+            ("rows of a block: expected at least 1, found 0", [part("rows", [0, 4])]),
             (r"width of weights: expected \(3,\), found \(2,\)", [rows, part("weights", [1, 3]), part("weights", [2, 2], first_row=1)]),
             (r"width of weights: expected \(3,\), found \(2,\)", [rows, weights, part("weights", [3, 2], head=1)]),
         ):
@@ -72,10 +89,11 @@ class MalformedAnswerTest(unittest.TestCase):
                 self.assertIsInstance(session.broken, attend.Internal)
 
     def test_rows_too_wide_for_the_memory(self):
-        output = message_class("Tensor")(dtype=1, shape=[0, 2**32 - 1])
-        block = message_class("AttendStreamResponse")(rows={"output": output}).SerializeToString()
-        with self.assertRaisesRegex(attend.Internal, "malformed answer: width of a block: expected one that fits into memory"):
-            self.answers(block).attend_stream(token_ids=np.zeros(1 << 18, int), model="demo").result()
+        stream = self.answers(self.rows()).attend_stream(token_ids=[1], model="demo")
+        words = "malformed answer: width of a block: expected one that fits into memory"
+        with unittest.mock.patch("attend._answers.np.zeros", side_effect=MemoryError):
+            with self.assertRaisesRegex(attend.Internal, words):
+                stream.result()
 
     def decoding(self, opened, *step):
         """A client of a server that has answers to the opening of a session and to its first step."""

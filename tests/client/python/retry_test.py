@@ -71,11 +71,12 @@ class RetryTest(unittest.TestCase):
         def answer(_, __, context):
             if len(self.fake.calls) < 3:
                 context.abort(grpc.StatusCode.UNAVAILABLE, "as told")
-            yield message_class("AttendStreamResponse")(rows={"output": {"dtype": 1, "shape": [0, 4]}}).SerializeToString()
+            rows = {"output": {"dtype": 1, "shape": [1, 4], "data": bytes(16)}}
+            yield message_class("AttendStreamResponse")(rows=rows).SerializeToString()
             context.abort(grpc.StatusCode.UNAVAILABLE, "too late")
 
         stream = self.client_of(answer).attend_stream(token_ids=[1], model="demo")
-        self.assertEqual(next(stream).rows.shape, (0, 4))
+        self.assertEqual(next(stream).rows.shape, (1, 4))
         with self.assertRaisesRegex(attend.Unavailable, "too late"):
             next(stream)
         self.assertEqual(len(self.fake.calls), 3)

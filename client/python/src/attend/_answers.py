@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 import numpy as np
 
 from attend import models, results
-from attend._layout import Layout, layout_of, row_shape
+from attend._layout import Layout, RowShape, check_shape, layout_of, row_shape
 from attend._mirror import mirror
 from attend._requests import Request
 from attend._tensors import read
@@ -40,9 +40,7 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
     message = received.message
     layout = layout_of(request.message, [len(text.ids) for text in message.tokens])
     output = read(received, message.output, request.home)
-    leading = output.shape[: len(layout.leading)]
-    if leading != layout.leading:
-        raise _wrong("leading extents of the output", layout.leading, leading)
+    check_shape("output", layout.leading, row_shape(request.message), output.shape)
     return results.AttendResult(
         output=output,
         lengths=[span.query_len for span in layout.spans],
@@ -50,7 +48,7 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
         weights=[read(received, weights) for weights in message.weights],
         log_sum_exp=[read(received, sums) for sums in message.log_sum_exp],
         top_weights=[
-            results.TopWeights(read(received, top.weights), read(received, top.keys)) for top in message.top_weights
+            results.TopWeights(*_top_weights(received, top)) for top in message.top_weights
         ],
         tokens=[mirror(text) for text in message.tokens],
         layer_weights=[
@@ -78,8 +76,17 @@ def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]
         return results.LogSumExpBlock(*place, _rows(received, part.log_sum_exp, (1,)))
     if kind == "layer_weights":
         return results.LayerWeightsBlock(*place, _rows(received, part.weights, (2,)), part.layer)
-    top = part.top_weights
-    return results.TopWeightsBlock(*place, _rows(received, top.weights, (2,)), _rows(received, top.keys, (2,)))
+    weights, keys = _top_weights(received, part.top_weights)
+    if weights.ndim != 2:
+        raise _wrong("number of extents of a block", 2, weights.ndim)
+    return results.TopWeightsBlock(*place, weights, keys)
+
+
+def _top_weights(received: Received, top: Any) -> Tuple[Array, Array]:
+    """Reads the largest weights, and their keys."""
+    weights, keys = read(received, top.weights), read(received, top.keys)
+    check_shape("keys of the largest weights", weights.shape, (), keys.shape)
+    return weights, keys
 
 
 def _rows(received: Received, tensor: Any, ranks: Tuple[int, ...], home: Optional["np.dtype[Any]"] = None) -> Array:
@@ -102,6 +109,7 @@ class Assembler:
         texts = len(request.text.texts) if request.WhichOneof("input") == "text" else 0
         self.tokens = [models.TokenizedText([], []) for _ in range(texts)]
         self._layout: Optional[Layout] = None
+        self._row_shape: RowShape = row_shape(request)  # what is known of it
         self._output: Optional[Array] = None  # [rows, ...], all leading extents in one
         self._received: List[int] = []
         # The blocks of each head, in order, by (kind, layer, sequence).
@@ -131,7 +139,8 @@ class Assembler:
                 raise _wrong("rows of a sequence", span.output_rows, received)
         output = self._output
         if output is None:
-            output = np.zeros((int(np.prod(layout.leading)),) + row_shape(self._request), self._home or np.float32)
+            row = tuple(extent or 0 for extent in self._row_shape)
+            output = np.zeros((math.prod(layout.leading),) + row, self._home or np.float32)
         options = self._options
         top = zip(*(self._heads_of(kind, options.weights_top_k > 0) for kind in ("top_weights", "top_keys")))
         return results.AttendResult(
@@ -165,17 +174,20 @@ class Assembler:
         layout = self._laid_out()
         if not 0 <= block.sequence < len(layout.spans):
             raise _wrong("sequence of a block", f"0 to {len(layout.spans) - 1}", block.sequence)
+        if not len(block.rows):  # its width would be that of nothing
+            raise _wrong("rows of a block", "at least 1", 0)
+        check_shape("rows of a block", (len(block.rows),), self._row_shape, block.rows.shape)
         if self._output is None:
-            shape = (math.prod(layout.leading),) + block.rows.shape[1:]
-            try:
-                self._output = np.zeros(shape, block.rows.dtype)  # padding is never sent
+            self._row_shape = block.rows.shape[1:]
+            try:  # padding is never sent
+                self._output = np.zeros((math.prod(layout.leading),) + block.rows.shape[1:], block.rows.dtype)
             except (MemoryError, ValueError):
                 raise _wrong("width of a block", "one that fits into memory", block.rows.shape[1:]) from None
+        if block.rows.dtype != self._output.dtype:
+            raise _wrong("dtype of a block", self._output.dtype, block.rows.dtype)
         span, received = layout.spans[block.sequence], self._received[block.sequence]
         if block.first_row != received or received + len(block.rows) > span.output_rows:
             raise _wrong("rows", f"from {received} of {span.output_rows}", f"{len(block.rows)} from {block.first_row}")
-        if block.rows.shape[1:] != self._output.shape[1:]:
-            raise _wrong("width of a block", self._output.shape[1:], block.rows.shape[1:])
         first = span.first_row + received
         self._output[first : first + len(block.rows)] = block.rows
         self._received[block.sequence] += len(block.rows)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 from attend._proto import enum_name
+from attend._wire import MalformedMessage
 
 _POOLED = ("MEAN_POOLED", "CLS_POOLED", "LAST_LOGITS")
 _LOGITS = ("LOGITS", "LAST_LOGITS")
@@ -28,15 +29,26 @@ class Layout:
     spans: List[Span]
 
 
-def row_shape(request: Any) -> Tuple[int, ...]:
-    """Returns the extents of an output row, as far as the request tells them; an unknown width is 0."""
+RowShape = Tuple[Optional[int], ...]  # the extents of an output row; None is one that the request does not tell
+
+
+def row_shape(request: Any) -> RowShape:
+    """Returns the extents of an output row, as far as the request tells them."""
     kind = request.WhichOneof("input")
     if kind == "query_key_value":
         return (request.query_key_value.query.shape[-2], request.query_key_value.value.shape[-1])
     if kind == "hidden_states" and enum_name("ModelOutput", request.model_output) not in _LOGITS:
         wire = request.hidden_states
         return ((wire.tensor if wire.HasField("tensor") else wire.memory).shape[-1],)
-    return (0,)
+    return (None,)
+
+
+def check_shape(what: str, leading: Sequence[int], row: RowShape, found: Sequence[int]) -> None:
+    """Raises MalformedMessage unless `found` has the extents `leading`, and then those of `row`."""
+    expected = [*leading, *row]
+    if len(found) != len(expected) or any(x is not None and x != y for x, y in zip(expected, found)):
+        shape = ", ".join("any" if extent is None else str(extent) for extent in expected)
+        raise MalformedMessage(f"{what}: expected [{shape}], found {list(found)}")
 
 
 def layout_of(request: Any, token_counts: Sequence[int]) -> Layout:

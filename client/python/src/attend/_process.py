@@ -48,7 +48,7 @@ def _close_all() -> None:
 
 
 class Maker:
-    """The process that made `owned`, whose attribute `_maker` this is. In a child, nothing frees `owned`."""
+    """Knows which process made `owned`, and is its attribute `_maker`. A child of that process never frees `owned`."""
 
     def __init__(self, owned: Any, what: str) -> None:
         self._what = what

@@ -14,9 +14,9 @@ class TaskPool:
 
     def __init__(self, threads: int) -> None:
         self._pool = concurrent.futures.ThreadPoolExecutor(threads)
-        self._turn = threading.Condition()  # of the next two
-        self._attempt = 0  # tasks of earlier ones do not begin any more
-        self._running = 0  # the number of tasks
+        self._turn = threading.Condition()  # guards the next two
+        self._attempt = 0  # the number of forget() calls; a task submitted before the last of them does not begin
+        self._running = 0  # the number of tasks that run
 
     def run(self, tasks: Sequence[Callable[[], T]]) -> List[T]:
         """Runs all tasks at once. Raises the first error once all have ended."""

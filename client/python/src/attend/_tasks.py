@@ -37,7 +37,7 @@ async def next_message(call: Any) -> Optional[bytes]:
 
 
 class Line:
-    """A channel between calls. It needs nobody who looks at it to make a connection."""
+    """A channel between calls. grpc.aio connects it without being watched."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel

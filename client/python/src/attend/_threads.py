@@ -29,7 +29,7 @@ def next_message(call: Any) -> Optional[bytes]:
 
 
 class Line:
-    """A channel between calls: gRPC connects it only while somebody looks at it, or waits for a call. Thread-safe."""
+    """A channel between calls. gRPC connects it only while its state is watched, or a call waits for it. Thread-safe."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel

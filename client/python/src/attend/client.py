@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, 
 import grpc
 
 from attend import _calls
+from attend._attempts import Attempts
 from attend._fields import seconds
 from attend._keywords import AttendKeywords, SessionKeywords, spelled_out
 from attend._requests import attend_request, open_request
 from attend._process import Maker, check_process
 from attend._stream import StreamReader
 from attend._threads import Line, finished, next_message
-from attend.connection import Attempts, Connection, Tls
+from attend.connection import Connection, Tls
 from attend.errors import AttendError, Cancelled, DeadlineExceeded, NotFound, Unavailable, from_rpc
 from attend.models import Logging, Model, ModelState, ServerStatistics, Summary, Verification
 from attend.results import AttendResult, Block

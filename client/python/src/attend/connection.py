@@ -1,21 +1,20 @@
-"""Addresses, channels, deadlines and retries of both clients."""
+"""Addresses and channels of both clients."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import pathlib
-import random
 import re
 import socket
-import time
 from collections import abc
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import grpc
 
+from attend._attempts import REPEATABLE, Attempts, Budget
 from attend._fields import mapping, seconds, visible
-from attend.errors import AttendError, ResourceExhausted, Unavailable
+from attend.errors import Unavailable
 
 # Targets that gRPC reads in another way than host:port, whose port it would take modulo 65,536.
 _SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
@@ -57,7 +56,7 @@ class Connection:
     metadata: Mapping[str, Union[str, bytes]] = dataclasses.field(repr=False)
     retries: bool
     options: Sequence[Tuple[str, Any]] = ()
-    budget: "Budget" = dataclasses.field(default_factory=lambda: Budget())
+    budget: Budget = dataclasses.field(default_factory=Budget)
 
     def __post_init__(self) -> None:
         seconds(self.timeout, "timeout")
@@ -92,7 +91,7 @@ class Connection:
         name = tls.server_name
         policy: Dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
         if len(self.addresses) > 1 or target.startswith("dns:"):
-            policy["healthCheckConfig"] = {"serviceName": ""}  # alone, a server is asked whatever it says of itself
+            policy["healthCheckConfig"] = {"serviceName": ""}  # a single server is called whatever its health
         if len(self.addresses) > 1:
             target, host = static_list(self.addresses)
             if self.tls and not name and host is None:
@@ -139,56 +138,10 @@ class Connection:
                     f"token: expected TLS to another machine, found a plaintext connection to {address}, which would disclose it"
                 )
 
-    def attempts(self, timeout: Optional[float], method: str = "") -> "Attempts":
+    def attempts(self, timeout: Optional[float], method: str = "") -> Attempts:
         """Begins a call of `method` with a deadline of `timeout` seconds from now, or the client's."""
         timeout = self.timeout if timeout is None else seconds(timeout, "timeout")
         return Attempts(self.retries and method in REPEATABLE, timeout, self.budget)
-
-
-class Budget:
-    """The retry budget of one client: it stops retries while most calls fail, when they would only add to the load."""
-
-    def __init__(self) -> None:
-        self._tokens = 1000
-
-    def count(self, may_be_repeated: bool) -> bool:
-        """Counts an attempt: one that failed and may be repeated takes 1, any other gives 1 back. Returns whether calls may be
-        repeated."""
-        self._tokens = min(1000, max(0, self._tokens + (-1 if may_be_repeated else 1)))
-        return self._tokens > 500
-
-
-class Attempts:
-    """The deadline and the retries of one call. client/README.md describes the retry policy."""
-
-    def __init__(self, may_repeat: bool, timeout: float, budget: Budget) -> None:
-        self.timeout = timeout
-        self._may_repeat = may_repeat
-        self._budget = budget
-        self._deadline = time.monotonic() + timeout
-        self._failed = 0
-
-    def remaining(self) -> float:
-        """Returns the seconds until the deadline, at least 0."""
-        return max(0.0, self._deadline - time.monotonic())
-
-    def succeeded(self) -> None:
-        """Counts an attempt that succeeded."""
-        self._budget.count(False)
-
-    def delay_after(self, error: AttendError) -> Optional[float]:
-        """Returns the seconds until the next attempt, or None if there must be none."""
-        delay = self._pause_after(error) if self._may_repeat else None
-        allows = self._budget.count(delay is not None)
-        self._failed += 1
-        return delay if allows and self._failed < 5 and delay is not None and delay < self.remaining() else None
-
-    def _pause_after(self, error: AttendError) -> Optional[float]:
-        if not isinstance(error, (Unavailable, ResourceExhausted)):
-            return None
-        if "grpc-retry-pushback-ms" in error.trailers or isinstance(error, ResourceExhausted):
-            return error.retry_after
-        return 0.1 * 2.0**self._failed * random.uniform(0.8, 1.2)
 
 
 def token_from_file(path: Union[str, pathlib.Path]) -> Callable[[], str]:
@@ -196,11 +149,6 @@ def token_from_file(path: Union[str, pathlib.Path]) -> Callable[[], str]:
     return lambda: pathlib.Path(path).read_text().strip()
 
 
-# Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
-REPEATABLE = frozenset(
-    f"/attention.v1.AttentionService/{name}"
-    for name in ("Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates")
-) | {"/grpc.health.v1.Health/Check"}
 _ON_THIS_MACHINE = re.compile(r"unix:|unix-abstract:|(dns:/*|ipv4:|ipv6:)?(localhost|\[::1\]|127\.[0-9.]+):\d+$")
 _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     # The size of messages has no limit here; the server has one.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/runtime/round_up.h"
 #include "gtest/gtest.h"
 #include "tests/core/kernels/tile/guarded_array.h"
 #include "tests/core/kernels/tile/instruction_sets.h"
