@@ -140,8 +140,7 @@ END
 expect Node "$(node "$work/node/ask.mjs" "$address")"
 
 say "building the C++ library of the source archive, and asking by it"
-quietly cmake -S "$source" -B "$work/library" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
-  -DATTEND_COMPONENTS=client
+quietly cmake -S "$source" -B "$work/library" -G Ninja -DCMAKE_BUILD_TYPE=Release -DATTEND_COMPONENTS=client
 quietly cmake --build "$work/library"
 quietly cmake --install "$work/library" --prefix "$work/installed"
 quietly cmake -S "$source/tests/client/consumer" -B "$work/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$work/installed" \

@@ -10,8 +10,7 @@
 namespace attention {
 
 absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequences,
-                                       Workspace& workspace, const RowsCallback& on_rows,
-                                       int64_t block_rows) {
+                                       Workspace& workspace, const AttentionStages& stages) {
   RETURN_IF_ERROR(Validate(sequences));
   if (sequences.empty()) {
     return absl::OkStatus();
@@ -25,17 +24,16 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
     resolved.push_back(Resolve(s));
   }
   FlashAttention flash(resolved, workspace);
-  if (!on_rows) {
-    flash.AttendAll();
-    return absl::OkStatus();
+  if (!stages.on_rows) {
+    return flash.AttendAll(stages.slices);
   }
-  const std::vector<Stage> stages =
-      CutIntoStages(query_lens, RoundUpToStage(std::max(block_rows, flash.LeastStageRows())));
-  flash.Expect(stages);
-  flash.PackKeys(all_keys);
-  for (const Stage& stage : stages) {
-    flash.Attend(stage);
-    if (!Announce(stage, on_rows)) {
+  const int64_t block_rows = std::max(stages.block_rows, flash.LeastStageRows());
+  const std::vector<Stage> cut = CutIntoStages(query_lens, RoundUpToStage(block_rows));
+  flash.Expect(cut);
+  RETURN_IF_ERROR(flash.PackKeys(all_keys, stages.slices));
+  for (const Stage& stage : cut) {
+    RETURN_IF_ERROR(flash.Attend(stage, stages.slices));
+    if (!Announce(stage, stages.on_rows)) {
       return absl::CancelledError("cancelled between row blocks");
     }
   }

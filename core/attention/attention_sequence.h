@@ -14,7 +14,8 @@ class KvCache;
 
 /// The k largest weights of each row, largest first (equal ones: the earlier key first). Which ones
 /// are the largest is decided before they are normalised, where fewer are equal. Where a row
-/// attends to fewer keys, the remaining entries have weight 0 and key -1.
+/// attends to fewer keys, or other weights are too small for f32, the remaining entries have weight
+/// 0 and key -1.
 struct TopWeights {
   int64_t k = 0;
   float* weights = nullptr;  // [num_heads, query_len, k]

@@ -10,6 +10,7 @@
 #include "core/layers/cached_keys.h"
 #include "core/layers/extra_keys.h"
 #include "core/layers/layer_call.h"
+#include "core/runtime/slices.h"
 
 namespace attention {
 
@@ -78,6 +79,7 @@ class LayerRun {
   absl::Status RunInOneStage();
   absl::Status RunInStages();
   std::vector<Stage> Stages() const;
+  Slices slices() const;
   absl::Status PackMemoryKeys();
   /// Projects the rows up to `end`, and appends their keys to the caches.
   absl::Status ProjectUntil(int64_t end);

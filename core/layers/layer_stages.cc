@@ -11,13 +11,6 @@
 #include "core/runtime/status_macros.h"
 
 namespace attention {
-namespace {
-
-/// The number of bytes of keys and values that are packed in the time of one floating point
-/// operation: 64 MiB in a slice of kSliceFlops, about 20 ms of the memory bandwidth of a core.
-constexpr double kPackedBytesPerFlop = (64 << 20) / kSliceFlops;
-
-}  // namespace
 
 LayerFlops::LayerFlops(const MultiHeadAttentionShape& s) {
   const auto product = [](int64_t in, int64_t out) { return 2.0 * static_cast<double>(in * out); };
@@ -96,7 +89,7 @@ absl::Status LayerRun::RunInOneStage() {
   Project(0, hidden_states_.rows);
   const Stage all = RowRangesOf(0, hidden_states_.rows);
   RETURN_IF_ERROR(CacheKeys(all));
-  flash_->AttendAll();
+  RETURN_IF_ERROR(flash_->AttendAll());
   ProjectOutput(all);
   return absl::OkStatus();
 }
@@ -130,7 +123,7 @@ absl::Status LayerRun::ProjectUntil(int64_t needed) {
     Project(projected_rows_, end);
     if (is_fused_) {
       const Stage ranges = RowRangesOf(projected_rows_, end);
-      flash_->PackKeys(ranges);
+      RETURN_IF_ERROR(flash_->PackKeys(ranges));
       RETURN_IF_ERROR(CacheKeys(ranges));
     }
     projected_rows_ = end;
@@ -139,22 +132,18 @@ absl::Status LayerRun::ProjectUntil(int64_t needed) {
 }
 
 absl::Status LayerRun::PackMemoryKeys() {
-  std::vector<int64_t> lengths;
+  Stage all;
   for (int64_t i = 0; i < std::ssize(call_.sequences); ++i) {
-    lengths.push_back(FirstKey(i + 1) - FirstKey(i));
+    if (const int64_t keys = FirstKey(i + 1) - FirstKey(i); keys > 0) {
+      all.Add({i, 0, keys});
+    }
   }
-  StageLimits limits;
-  if (call_.yield) {
-    const int64_t row_bytes = key_value_.cols * static_cast<int64_t>(SizeOf(key_value_.dtype));
-    const double slice_bytes =
-        kPackedBytesPerFlop * SliceFlops(workspace_.pool(), call_.slice_flops);
-    limits.rows = RoundUpToStage(static_cast<int64_t>(slice_bytes) / row_bytes);
-  }
-  for (const Stage& stage : CutIntoStages(lengths, limits)) {
-    RETURN_IF_ERROR(CallYield(call_.yield));
-    flash_->PackKeys(stage);
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CallYield(call_.yield));
+  return flash_->PackKeys(all, slices());
+}
+
+Slices LayerRun::slices() const {
+  return {call_.yield, SliceFlops(workspace_.pool(), call_.slice_flops)};
 }
 
 std::vector<Stage> LayerRun::Stages() const {
@@ -183,7 +172,7 @@ absl::Status LayerRun::RunInStages() {
   for (const Stage& stage : stages) {
     RETURN_IF_ERROR(ProjectUntil(NeededRows(stage)));
     RETURN_IF_ERROR(CallYield(call_.yield));
-    flash_->Attend(stage);
+    RETURN_IF_ERROR(flash_->Attend(stage, slices()));
     ProjectOutput(stage);
     if (call_.on_rows && !Announce(stage, call_.on_rows)) {
       return absl::CancelledError("cancelled between row blocks");

@@ -1,4 +1,4 @@
-// Divides long computations into slices, between which the caller may compute something else.
+// The rows of a slice of a layer.
 #pragma once
 
 #include <algorithm>
@@ -6,19 +6,9 @@
 #include <limits>
 
 #include "core/kernels/tile/key_block.h"
-#include "core/runtime/thread_pool.h"
-#include "core/runtime/yield.h"
+#include "core/runtime/slices.h"
 
 namespace attention {
-
-/// The number of floating point operations of a slice for each thread: about 10 ms of a core.
-inline constexpr double kSliceFlops = 1e9;
-
-/// Returns the number of floating point operations of a slice for all threads of the pool, with
-/// `thread_flops` for each.
-inline double SliceFlops(const ThreadPool& pool, double thread_flops = kSliceFlops) {
-  return thread_flops * pool.num_threads();
-}
 
 /// Returns the number of rows of a slice, each of `row_flops`: a multiple of the key block, at
 /// least one block. Without `yield`: all rows.

@@ -21,6 +21,21 @@ using google::protobuf::io::CodedInputStream;
 constexpr int kMaxTagBytes = 5;
 // The bytes reserved for the length of any message.
 constexpr size_t kLengthBytes = 5;
+// The maximum number of fields besides elements that are counted: a field that is not repeated may
+// come again, and each time takes more memory than its two bytes on the wire.
+constexpr int64_t kMaxOtherFields = int64_t{1} << 20;
+// How many fields are read between two calls of `begin`, and how much memory each call announces.
+constexpr int64_t kFieldsBetweenCalls = int64_t{1} << 16;
+constexpr int64_t kBlockBytes = int64_t{1} << 20;
+// The memory of a byte of the rewritten message: the string may be copied while it grows, and
+// protobuf copies it again.
+constexpr int64_t kBytesPerByte = 3;
+// Messages below this size are decoded without calling `begin`.
+constexpr size_t kSmallBytes = size_t{64} << 10;
+// The memory of an integer of a list, besides its bytes.
+constexpr int64_t kIntegerBytes = 8;
+// The bytes of a field on the wire that are no payload, at most, unless it has a length.
+constexpr int64_t kScalarBytes = 20;
 
 using KnownField = EnvelopeFields::Field;
 using Encoding = KnownField::Encoding;
@@ -40,26 +55,38 @@ wire::WireFormatLite::WireType WireTypeOf(Encoding encoding) {
 
 // Rewrites one message from `in_` to a string in which payloads are references. Unknown fields and
 // elements beyond a field's bound are left out, so neither takes memory. Every function returns
-// false for a malformed wire.
+// false for a malformed wire, and when status() is an error.
 class Stripper {
  public:
-  Stripper(CodedInputStream& in, int size_bytes, const EnvelopeFields& fields)
+  Stripper(CodedInputStream& in, int size_bytes, const EnvelopeFields& fields,
+           const BeginDecoding& begin)
       : in_(in),
         size_bytes_(size_bytes),
         fields_(fields),
+        begin_(begin),
         counts_(static_cast<size_t>(fields.num_counters())) {}
 
   bool Message(std::string& out) { return Message(fields_, out); }
 
+  /// Returns why the rewriting ended, unless the wire is malformed.
+  const absl::Status& status() const { return status_; }
+
   /// Checks that no field has more elements than it may have.
   absl::Status CheckCounts() const {
+    int64_t integers = 0;
     for (int i = 0; i < fields_.num_counters(); ++i) {
       const KnownField& field = fields_.counted(i);
+      integers += field.is_integers ? counts_[static_cast<size_t>(i)] : 0;
       if (const int64_t count = counts_[static_cast<size_t>(i)]; count > field.max_elements) {
         return absl::InvalidArgumentError(absl::StrCat(field.descriptor->full_name(),
                                                        ": expected at most ", field.max_elements,
                                                        " in a message, found ", count));
       }
+    }
+    if (integers > kMaxAllIntegers) {
+      return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxAllIntegers,
+                                                     " integers in all lists of a message, found ",
+                                                     integers));
     }
     return absl::OkStatus();
   }
@@ -77,12 +104,38 @@ class Stripper {
         return false;
       }
       const KnownField* const field = fields.Find(wire::FieldNumber(tag));
+      if (!BeginField(field)) {
+        return false;
+      }
       const bool ok = wire::WireType(tag) == wire::kLengthDelimited ? Delimited(tag, field, out)
                                                                     : Scalar(tag, field, out);
       if (!ok) {
         return false;
       }
     }
+  }
+
+  bool BeginField(const KnownField* field) {
+    if ((field == nullptr || field->counter < 0) && ++num_fields_ > kMaxOtherFields) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat("expected at most ", kMaxOtherFields,
+                       " fields in a message besides elements of lists, found more"));
+    } else if (begin_ != nullptr && ++num_read_ % kFieldsBetweenCalls == 0) {
+      status_ = begin_(0);
+    }
+    return status_.ok();
+  }
+
+  // Announces memory before it is taken.
+  bool Take(int64_t bytes) {
+    for (taken_bytes_ += bytes; begin_ != nullptr && announced_bytes_ < taken_bytes_;) {
+      status_ = begin_(kBlockBytes);
+      if (!status_.ok()) {
+        return false;
+      }
+      announced_bytes_ += kBlockBytes;
+    }
+    return true;
   }
 
   // Counts elements; returns whether they are within the field's bound.
@@ -107,6 +160,9 @@ class Stripper {
     }
     if (!is_kept) {
       return in_.Skip(num_bytes);
+    }
+    if (!Take(kBytesPerByte * kScalarBytes)) {
+      return false;
     }
     wire::AppendVarint(tag, out);
     if (num_bytes > 0) {
@@ -134,6 +190,9 @@ class Stripper {
     }
     if (!is_within) {
       return in_.Skip(static_cast<int>(length));
+    }
+    if (!Take(kBytesPerByte * kScalarBytes)) {
+      return false;
     }
     wire::AppendVarint(tag, out);
     if (field->encoding == Encoding::kPayload) {
@@ -198,13 +257,15 @@ class Stripper {
                                        [](char byte) { return (byte & 0x80) == 0; });
       if (!Count(field, count)) {
         out.resize(begin);
+      } else if (!Take(kIntegerBytes * count)) {
+        return false;
       }
     }
     return true;
   }
 
   bool Raw(uint32_t count, std::string& out) {
-    if (count > BytesLeft()) {
+    if (count > BytesLeft() || !Take(kBytesPerByte * count)) {
       return false;
     }
     const size_t begin = out.size();
@@ -221,6 +282,12 @@ class Stripper {
   CodedInputStream& in_;
   const int size_bytes_;
   const EnvelopeFields& fields_;
+  const BeginDecoding& begin_;
+  absl::Status status_;
+  int64_t num_fields_ = 0;  // that have no counter
+  int64_t num_read_ = 0;
+  int64_t taken_bytes_ = 0;
+  int64_t announced_bytes_ = 0;
   /// The counts, by counter.
   std::vector<int64_t> counts_;
 };
@@ -237,7 +304,7 @@ Payload ResolvePayload(const std::string& reference,
 }
 
 absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
-                            google::protobuf::Message& message) {
+                            google::protobuf::Message& message, const BeginDecoding& begin) {
   const size_t size_bytes = wire.Valid() ? wire.Length() : 0;
   const std::string type(message.GetDescriptor()->full_name());
   if (size_bytes > std::numeric_limits<int>::max()) {
@@ -251,9 +318,12 @@ absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& 
   grpc::ByteBuffer buffer = wire;  // the reader takes no const buffer; slices are shared
   grpc::ProtoBufferReader reader(&buffer);
   CodedInputStream in(&reader);
-  Stripper stripper(in, static_cast<int>(size_bytes), fields);
+  const bool is_small = size_bytes < kSmallBytes;
+  const BeginDecoding nothing = nullptr;
+  Stripper stripper(in, static_cast<int>(size_bytes), fields, is_small ? nothing : begin);
   std::string stripped;
   const bool is_read = stripper.Message(stripped);
+  RETURN_IF_ERROR(stripper.status());
   if (is_read) {
     RETURN_IF_ERROR(stripper.CheckCounts());
   }

@@ -9,6 +9,8 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,12 +37,18 @@ struct Received {
 Payload ResolvePayload(const std::string& reference,
                        const std::shared_ptr<const ReceivedBytes>& bytes);
 
+/// A function that decoding calls before it takes `bytes` more memory, and from time to time with
+/// 0; an error ends the decoding. It is not called for messages of less than 64 KiB. Null: always
+/// continue.
+using BeginDecoding = std::function<absl::Status(int64_t bytes)>;
+
 /// Decodes a message. INVALID_ARGUMENT when `wire` is not a well-formed message of the type, or has
 /// more elements of a field than a request may have (MaxElementsOf), in which case it names the
-/// field, the bound and the number. Unknown fields are dropped. The memory is at most a small
-/// multiple of the bytes in either case.
+/// field, the bound and the number, or more than 2^20 other fields; errors of `begin`. Unknown
+/// fields are dropped. The memory is at most a small multiple of the bytes in either case.
 absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
-                            google::protobuf::Message& message);
+                            google::protobuf::Message& message,
+                            const BeginDecoding& begin = nullptr);
 
 template <typename M>
 Payload Received<M>::PayloadOf(const v1::Tensor& tensor) const {
@@ -49,9 +57,10 @@ Payload Received<M>::PayloadOf(const v1::Tensor& tensor) const {
 
 /// Decodes a generated type. The result keeps the slices of `wire` alive, not `wire` itself.
 template <typename M>
-absl::StatusOr<Received<M>> Decode(const grpc::ByteBuffer& wire) {
+absl::StatusOr<Received<M>> Decode(const grpc::ByteBuffer& wire,
+                                   const BeginDecoding& begin = nullptr) {
   Received<M> received;
-  if (absl::Status status = DecodeEnvelope(wire, EnvelopeFieldsOf<M>(), received.message);
+  if (absl::Status status = DecodeEnvelope(wire, EnvelopeFieldsOf<M>(), received.message, begin);
       !status.ok()) {
     return status;
   }

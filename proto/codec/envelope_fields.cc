@@ -12,8 +12,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using Encoding = EnvelopeFields::Field::Encoding;
 
-// The maximum number of integers, which take one to ten bytes on the wire and up to eight in
-// memory: more than the ids of the largest padded batch.
+// The maximum number of integers in the lists of one field, which take one to ten bytes on the wire
+// and up to eight in memory: more than the ids of the largest padded batch.
 constexpr int64_t kMaxIntegers = int64_t{1} << 24;
 // The maximum number of elements that exist once per sequence.
 constexpr int64_t kMaxPerSequence = int64_t{1} << 16;
@@ -101,6 +101,7 @@ void EnvelopeFields::Add(const google::protobuf::Descriptor& type,
     field.encoding = EncodingOf(descriptor);
     if (const int64_t* const max_elements = MaxElementsOf(descriptor)) {
       field.max_elements = *max_elements;
+      field.is_integers = *max_elements == kMaxIntegers;
       field.counter = static_cast<int>(counted.size());
       counted.push_back(&field);
     }

@@ -5,6 +5,7 @@
 #include "core/attention/attention.h"
 #include "core/layers/multi_head_attention.h"
 #include "core/runtime/round_up.h"
+#include "core/runtime/slices.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -271,7 +272,9 @@ absl::Status PackedBatch::RunAttention(const RowBlocks& blocks) {
          .options = s.job->Options(s.index)});
   }
   RETURN_IF_ERROR(AppendToCaches(sequences));
-  return ScaledDotProductAttention(sequences, workspace_, blocks.on_rows, blocks.block_rows);
+  return ScaledDotProductAttention(
+      sequences, workspace_,
+      {blocks.on_rows, blocks.block_rows, {blocks.yield, SliceFlops(workspace_.pool())}});
 }
 
 }  // namespace attention

@@ -223,12 +223,12 @@ void SessionTable::Leave(const std::string& account) {
 }
 
 void SessionTable::Park(const std::string& token, Parked parked) {
-  {
-    MutexLock lock(mutex_);
-    const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
-    waiting_.insert_or_assign(token, Waiting{std::move(parked), end});
+  MutexLock lock(mutex_);
+  const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
+  waiting_.insert_or_assign(token, Waiting{std::move(parked), end});
+  if (end < next_end_) {
+    changed_.NotifyAll();
   }
-  changed_.NotifyAll();
 }
 
 absl::StatusOr<SessionTable::Parked> SessionTable::Take(
@@ -274,19 +274,22 @@ void SessionTable::Expire() {
       continue;
     }
     const TimePoint now = clock_();
-    TimePoint next = now + std::chrono::hours(1);
-    auto over = waiting_.end();
-    for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
-      over = waiting->second.end <= now ? waiting : over;
-      next = std::min(next, waiting->second.end);
+    next_end_ = now + std::chrono::hours(1);
+    std::map<std::string, Waiting> over;
+    for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
+      const auto current = waiting++;
+      if (current->second.end <= now) {
+        over.insert(waiting_.extract(current));  // which allocates nothing
+      } else {
+        next_end_ = std::min(next_end_, current->second.end);
+      }
     }
-    if (over == waiting_.end()) {
-      changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + (next - now));
+    if (over.empty()) {
+      changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + (next_end_ - now));
       continue;
     }
-    auto ended = waiting_.extract(over);  // which allocates nothing
     mutex_.Unlock();
-    ended = {};  // leaves the table, and gives pages back
+    over.clear();  // they leave the table, and give pages back
     mutex_.Lock();
   }
   mutex_.Unlock();

@@ -146,6 +146,8 @@ class SessionTable {
   /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  /// When Expire looks at the parked sessions next, unless it is woken.
+  TimePoint next_end_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
   bool has_removed_prefixes_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread expiry_;

@@ -1,6 +1,7 @@
 """What an attack is made of: a connection that sends any bytes, calls that send any message, and a count of what was sent."""
 
 import dataclasses
+import gzip
 import pathlib
 import select
 import socket
@@ -28,6 +29,8 @@ class Attack:
     flags: tuple = ()
     # Not empty: the server alone does not keep to the bars, and this says what does.
     not_held: str = ""
+    # The size of a round's messages uncompressed, which the server may hold; 0 where none is compressed.
+    inflated_mib: int = 0
     # Made of frames, which a proxy answers itself: tried through the proxy of deploy/edge as well.
     frames: bool = False
 
@@ -136,10 +139,11 @@ class Target:
         self._open.append(channel)
         return channel
 
-    def call(self, channel, method, message, timeout=60, metadata=()):
+    def call(self, channel, method, message, timeout=60, metadata=(), is_compressed=False):
         """A unary call with these bytes as its message; a future, whose code() waits for the status."""
-        self._count(5 + len(message))
-        return channel.unary_unary(method).future(message, timeout=timeout, metadata=metadata)
+        self._count(5 + len(gzip.compress(message) if is_compressed else message))
+        compression = grpc.Compression.Gzip if is_compressed else None
+        return channel.unary_unary(method).future(message, timeout=timeout, metadata=metadata, compression=compression)
 
     def stream(self, channel, method, messages, timeout=60, metadata=()):
         """A call that sends these messages, and may get many."""

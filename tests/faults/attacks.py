@@ -3,8 +3,9 @@
     ATTEND_SOURCE=. ATTEND_SERVER_BINARY=build/release/bin/attend-server /usr/bin/python3 tests/faults/attacks.py
 
 Each attack meets a server process of its own, and is repeated until an honest caller was answered beside it. Fails when memory
-grew by more than 128 MiB and 20 times the bytes of a round, or when an honest caller got anything but the right bits, during the
-attack or after it; with --idle also when one waited longer than 0.5 s, which no machine promises while it does other things.
+grew by more than 128 MiB, 20 times the bytes of a round and once what they inflate to, or when an honest caller got anything but
+the right bits, during the attack or after it; with --idle also when one waited longer than 0.5 s, which no machine promises while
+it does other things.
 """
 
 import argparse

@@ -21,6 +21,29 @@ def empty_texts(target):
     target.call(target.channel(), SERVICE + "Attend", b"\x32\x80\x80\x80\x08" + b"\x0a\x00" * (8 << 20)).code()
 
 
+def long_field(number, body):
+    """A field of these bytes, whose length is written with five."""
+    length = bytes(len(body) >> shift & 0x7f | (0x80 if shift < 28 else 0) for shift in range(0, 35, 7))
+    return bytes([number << 3 | 2]) + length + body
+
+
+def compressed(target, message):
+    """An Attend of this message, which is nothing once it is compressed."""
+    target.call(target.channel(), SERVICE + "Attend", message, is_compressed=True).code()
+
+
+@attack("32 million payloads of one tensor, compressed", inflated_mib=64)
+def replaced_payloads(target):
+    compressed(target, long_field(2, long_field(1, b"\x1a\x00" * (32 << 20))))
+
+
+@attack("lists of 48 million integers, compressed", inflated_mib=48)
+def long_lists(target):
+    numbers = b"\x01" * (1 << 23)
+    shapes = b"".join(long_field(field, long_field(2, numbers)) for field in (1, 3, 5))
+    compressed(target, long_field(2, shapes + long_field(2, numbers) + long_field(4, numbers)) + long_field(10, long_field(1, numbers)))
+
+
 def calls_that_stay(target, method, message, calls):
     """So many calls on one connection that have sent one message, or None, and do not end."""
     wire, block = target.wire(), headers_of(method)

@@ -119,6 +119,18 @@ def narrow_heads(target):
         query_key_value=pb.QueryKeyValue(query=one, key=one, value=one)), times=3))
 
 
+@attack("524,288 rows of four narrow heads, given up", flags=("--threads=2",), inflated_mib=24)
+def narrow_rows(target):
+    target.call(target.channel(), ATTEND, bare(1 << 19, heads=4), timeout=1, is_compressed=True).code()
+
+
+@attack("32 million keys of a narrow head", flags=("--threads=2",), inflated_mib=245)
+def narrow_keys(target):
+    keys = rows_of(32_000_000, 1, 1)
+    one = pb.QueryKeyValue(query=rows_of(64, 1, 1), key=keys, value=keys)
+    target.call(target.channel(), ATTEND, pb.AttendRequest(query_key_value=one).SerializeToString(), is_compressed=True).code()
+
+
 @attack("sums of linear attention without keys", flags=("--threads=2",))
 def linear_without_keys(target):
     # An answer has 8 MiB, which the budget of replies knows; on a loaded machine that of an earlier round is still held.

@@ -88,6 +88,7 @@ class Row:
     name: str
     rounds: int
     sent: int  # in the round that sent most
+    inflated_mib: int
     grown_mib: float
     cpu_s: float
     proxy_mib: float
@@ -102,7 +103,7 @@ class Row:
         return sorted(self.waits_s)[int(0.99 * (len(self.waits_s) - 1))]
 
     def allowed_mib(self):
-        return ALLOWED_MIB + ALLOWED_TIMES * self.sent / MIB
+        return ALLOWED_MIB + ALLOWED_TIMES * self.sent / MIB + self.inflated_mib
 
 
 def _repeat(attack, target, honest, seconds):
@@ -135,7 +136,8 @@ def measure(attack, server, seconds, proxy=None):
         end = time.monotonic()
         honest.wait_for(1, begun_after=end)
         calls = honest.calls(over_after=begin)
-        row = Row(name=attack.name, rounds=rounds, sent=sent, grown_mib=footprint.grown_mib(), cpu_s=footprint.cpu_s(),
+        row = Row(name=attack.name, rounds=rounds, sent=sent, inflated_mib=attack.inflated_mib,
+                  grown_mib=footprint.grown_mib(), cpu_s=footprint.cpu_s(),
                   proxy_mib=of_proxy.grown_mib(), proxy_cpu_s=of_proxy.cpu_s(),
                   waits_s=[stop - start for start, stop, _ in calls],
                   failures=sorted({got for _, _, got in calls if got != right}))

@@ -95,6 +95,60 @@ TEST(EnvelopeBoundsTest, PackedAndUnpackedIntegersAreCountedAlike) {
               IsOverBound("attention.v1.TokenIds.ids", bound, bound + 1));
 }
 
+TEST(EnvelopeBoundsTest, AllListsOfIntegersTogetherHaveABound) {
+  const int64_t each = int64_t{1} << 24;
+  const auto list = [each](int field) {
+    return Long(field, std::string(static_cast<size_t>(each), '\1'));
+  };
+  // The shape of a tensor, and the lengths, of hidden states.
+  const std::string two = Long(1, list(2)) + list(2);
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(2, two)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(2, two) + Long(3, list(1))),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       absl::StrCat("expected at most ", 2 * each,
+                                    " integers in all lists of a message, found ", 3 * each)));
+}
+
+TEST(EnvelopeBoundsTest, FieldsThatComeAgainHaveABound) {
+  const int64_t bound = int64_t{1} << 20;
+  const std::string names = Repeated(Bytes({0x0a, 0}), bound);
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(names), IsOk());
+  const auto is_over_bound = StatusIs(
+      absl::StatusCode::kInvalidArgument,
+      "expected at most 1048576 fields in a message besides elements of lists, found more");
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(names + Bytes({0x0a, 0})), is_over_bound);
+  // Payloads, nested messages and unknown fields count alike.
+  const std::string payloads = Long(1, Repeated(Bytes({0x1a, 0}), bound));
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(2, payloads)), is_over_bound);
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(Bytes({0x12, 0}), bound + 1)), is_over_bound);
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(Bytes({0xfa, 0x3f, 0}), bound + 1)),
+              is_over_bound);
+}
+
+TEST(EnvelopeBoundsTest, MemoryIsAnnouncedBeforeItIsTaken) {
+  const std::string ids = Long(3, Long(1, std::string(4 << 20, '\1')));
+  int64_t announced = 0, calls = 0;
+  const auto begin = [&](int64_t bytes) {
+    announced += bytes;
+    return ++calls > 0 ? absl::OkStatus() : absl::UnknownError("");
+  };
+  v1::AttendRequest message;
+  const EnvelopeFields& fields = EnvelopeFieldsOf<v1::AttendRequest>();
+  ASSERT_THAT(DecodeEnvelope(Cut(ids), fields, message, begin), IsOk());
+  EXPECT_GE(announced, message.token_ids().ids().SpaceUsedExcludingSelfLong() + (4 << 20));
+  const auto refuse = [](int64_t) { return absl::ResourceExhaustedError("no room"); };
+  EXPECT_THAT(DecodeEnvelope(Cut(ids), fields, message, refuse),
+              StatusIs(absl::StatusCode::kResourceExhausted, "no room"));
+  // Long work asks, too, when it takes no memory.
+  calls = 0;
+  const std::string unknown = Repeated(Bytes({0xf8, 0x3f, 1}), 200'000);
+  ASSERT_THAT(DecodeEnvelope(Cut(unknown), fields, message, begin), IsOk());
+  EXPECT_EQ(calls, 3);
+  calls = 0;
+  ASSERT_THAT(DecodeEnvelope(Cut(ids.substr(0, 0)), fields, message, begin), IsOk());
+  EXPECT_EQ(calls, 0);
+}
+
 TEST(EnvelopeBoundsTest, UnknownFieldsAreLeftOut) {
   const std::string unknown = Repeated(Bytes({0xfa, 0x3f, 0}), 1000)  // field 1023, bytes
                               + Bytes({0xf8, 0x3f, 1})                // a number

@@ -10,6 +10,7 @@
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/round_up.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
@@ -130,35 +131,60 @@ void FlashAttention::AppendTiles(const HeadWork& work, std::vector<QueryTile>& t
 /// Computes the outputs of linear attention. One thread computes all rows that the stage has of a
 /// key/value head, in order, since the sums of a row continue those of the row before. Sums that
 /// are not kept begin with the first key again.
-void FlashAttention::AttendLinear(std::span<const HeadWork> pass) {
+absl::Status FlashAttention::AttendLinear(std::span<const HeadWork> pass, const Slices& slices) {
   std::vector<const HeadWork*> works;
   for (const HeadWork& work : pass) {
     if (prepared_[work.part->range.sequence].is_linear()) {
       works.push_back(&work);
     }
   }
-  workspace_.pool().ParallelFor(std::ssize(works), [&](int64_t i, int worker) {
-    const KernelRun run;
-    const HeadWork& work = *works[i];
-    const RowRange& range = work.part->range;
-    Prepared& prepared = prepared_[range.sequence];
-    const int64_t group = prepared.sequence.group();
-    QueryTile tile = TileOf(prepared, HeadOf(prepared, work));
-    tile.first_head = work.kv_head * group;
-    tile.first_row = range.first_row;
-    if (prepared.keeps) {
-      prepared.states[work.kv_head].Attend(tile, range.rows, group,
-                                           workspace_.Scratch(worker, tile_scratch_bytes_));
-      return;
-    }
-    std::byte* scratch =
-        workspace_.Scratch(worker, tile_scratch_bytes_ + LinearState::SizeBytes(*prepared.plan));
-    LinearState(*prepared.plan, scratch + tile_scratch_bytes_)
-        .Attend(tile, range.rows, group, scratch);
+  const auto flops = [&](int64_t i) { return LinearFlops(*works[i]); };
+  return RunInSlices(slices, std::ssize(works), flops, [&](int64_t first, int64_t end) {
+    const KernelLease lease;
+    workspace_.pool().ParallelFor(end - first, [&](int64_t i, int worker) {
+      const KernelRun run;
+      AttendLinearHead(*works[first + i], worker);
+    });
   });
 }
 
-void FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes) {
+/// Estimates the number of floating point operations of AttendLinearHead.
+double FlashAttention::LinearFlops(const HeadWork& work) const {
+  const RowRange& range = work.part->range;
+  const Prepared& p = prepared_[range.sequence];
+  const int64_t keys = p.keeps ? range.rows : range.first_row + range.rows;
+  const int64_t products = p.sequence.group() * range.rows + keys;
+  return 2.0 * static_cast<double>(products * p.plan->depth() * p.plan->value_width());
+}
+
+void FlashAttention::AttendLinearHead(const HeadWork& work, int worker) {
+  const RowRange& range = work.part->range;
+  Prepared& prepared = prepared_[range.sequence];
+  const int64_t group = prepared.sequence.group();
+  QueryTile tile = TileOf(prepared, HeadOf(prepared, work));
+  tile.first_head = work.kv_head * group;
+  tile.first_row = range.first_row;
+  if (prepared.keeps) {
+    prepared.states[work.kv_head].Attend(tile, range.rows, group,
+                                         workspace_.Scratch(worker, tile_scratch_bytes_));
+    return;
+  }
+  std::byte* scratch =
+      workspace_.Scratch(worker, tile_scratch_bytes_ + LinearState::SizeBytes(*prepared.plan));
+  LinearState(*prepared.plan, scratch + tile_scratch_bytes_)
+      .Attend(tile, range.rows, group, scratch);
+}
+
+absl::Status FlashAttention::AttendTiles(std::span<const QueryTile> tiles, const Slices& slices) {
+  const auto flops = [tiles](int64_t i) { return TileTasks::Flops(tiles[i]); };
+  return RunInSlices(slices, std::ssize(tiles), flops, [&](int64_t first, int64_t end) {
+    const KernelLease lease;
+    TileTasks(tiles.subspan(first, end - first), workspace_).Run(tile_scratch_bytes_);
+  });
+}
+
+absl::Status FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes,
+                                        const Slices& slices) {
   std::byte* memory = workspace_.Buffer(kPackedKeyValue, packed_bytes);
   std::vector<KeysToPack> packs;
   std::vector<QueryTile> tiles;
@@ -174,12 +200,12 @@ void FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed_bytes) 
     }
     AppendTiles(work, tiles);
   }
-  Pack(packs);
-  AttendLinear(pass);
-  TileTasks(tiles, workspace_).Run(tile_scratch_bytes_);
+  RETURN_IF_ERROR(Pack(packs, slices));
+  RETURN_IF_ERROR(AttendLinear(pass, slices));
+  return AttendTiles(tiles, slices);
 }
 
-void FlashAttention::AttendInPasses(std::span<const Part> parts) {
+absl::Status FlashAttention::AttendInPasses(std::span<const Part> parts, const Slices& slices) {
   const int64_t most_bytes = std::max(kPackedBytes, kMostPadding * OwnBytes(parts));
   std::vector<HeadWork> pass;
   pass.reserve(
@@ -190,7 +216,8 @@ void FlashAttention::AttendInPasses(std::span<const Part> parts) {
     const int64_t head_bytes = p.packs_in_stages() ? p.LayOut(part.keys).bytes : 0;
     for (int64_t head = 0; head < p.num_kv_heads(); ++head) {
       if (!pass.empty() && (bytes + head_bytes > most_bytes || pass.size() == kMostHeads)) {
-        AttendPass(pass, bytes);
+        RETURN_IF_ERROR(AttendPass(pass, bytes, slices));
+        RETURN_IF_ERROR(CallYield(slices.yield));
         pass.clear();
         bytes = 0;
       }
@@ -198,7 +225,7 @@ void FlashAttention::AttendInPasses(std::span<const Part> parts) {
       bytes += head_bytes;
     }
   }
-  AttendPass(pass, bytes);
+  return AttendPass(pass, bytes, slices);
 }
 
 HeadTiles FlashAttention::TilesOf(std::span<const Part> parts, int64_t index) const {
@@ -234,51 +261,63 @@ void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t inde
   }
 }
 
+/// Estimates the number of floating point operations of all rows that the part has of a key/value
+/// head.
+double FlashAttention::HeadFlops(const Part& part) const {
+  const Prepared& p = prepared_[part.range.sequence];
+  const auto pairs =
+      static_cast<double>(part.range.rows * p.sequence.group()) * static_cast<double>(part.keys);
+  return 2.0 * pairs * static_cast<double>(p.plan->depth() + p.plan->value_width());
+}
+
 /// Whether a thread packs one head at a time into its own memory and attends to it at once, while
-/// it is in the CPU cache: when there are enough heads for all threads.
-bool FlashAttention::CanPackPrivately(std::span<const Part> parts) const {
+/// it is in the CPU cache: when there are enough heads for all threads, each of which fits into a
+/// slice.
+bool FlashAttention::CanPackPrivately(std::span<const Part> parts, const Slices& slices) const {
   const int64_t threads = workspace_.pool().num_threads();
+  const double most_flops = slices.flops / static_cast<double>(threads);
   int64_t num_heads = 0;
   for (const Part& part : parts) {
     const Prepared& p = prepared_[part.range.sequence];
     num_heads += p.num_kv_heads();
-    if (!p.packs_in_stages() || p.is_linear() || p.LayOut(part.keys).bytes > kPrivateHeadBytes) {
+    if (!p.packs_in_stages() || p.is_linear() || p.LayOut(part.keys).bytes > kPrivateHeadBytes ||
+        (slices.yield != nullptr && HeadFlops(part) > most_flops)) {
       return false;
     }
   }
   return threads == 1 || num_heads >= kHeadsPerThread * threads;
 }
 
-void FlashAttention::AttendPrivately(std::span<const Part> parts) {
+absl::Status FlashAttention::AttendPrivately(std::span<const Part> parts, const Slices& slices) {
   const int64_t kv_heads = prepared_.front().num_kv_heads();
   const bool prefetches = OwnBytes(parts) >= PrefetchedBytes();
-  workspace_.pool().ParallelFor(std::ssize(parts) * kv_heads, [&](int64_t i, int worker) {
-    const KernelRun run;
-    PackAndAttendHead(parts, i, prefetches, worker);
+  const auto flops = [&](int64_t i) { return HeadFlops(parts[i / kv_heads]); };
+  return RunInSlices(slices, std::ssize(parts) * kv_heads, flops, [&](int64_t first, int64_t end) {
+    const KernelLease lease;
+    workspace_.pool().ParallelFor(end - first, [&](int64_t i, int worker) {
+      const KernelRun run;
+      PackAndAttendHead(parts, first + i, prefetches, worker);
+    });
   });
 }
 
-void FlashAttention::Attend(const Stage& stage) {
-  const KernelLease lease;
+absl::Status FlashAttention::Attend(const Stage& stage, const Slices& slices) {
   std::vector<Part> parts;
   parts.reserve(std::distance(stage.begin(), stage.end()));
   for (const RowRange& range : stage) {
     const bool packs = prepared_[range.sequence].packs_in_stages();
     parts.push_back({range, packs ? KeysNeeded(range) : 0});
   }
-  if (CanPackPrivately(parts)) {
-    AttendPrivately(parts);
-  } else {
-    AttendInPasses(parts);
-  }
+  return CanPackPrivately(parts, slices) ? AttendPrivately(parts, slices)
+                                         : AttendInPasses(parts, slices);
 }
 
-void FlashAttention::AttendAll() {
+absl::Status FlashAttention::AttendAll(const Slices& slices) {
   Stage all;
   for (int64_t i = 0; i < std::ssize(prepared_); ++i) {
     all.Add({i, 0, prepared_[i].sequence.query.tokens});
   }
-  Attend(all);
+  return Attend(all, slices);
 }
 
 }  // namespace attention

@@ -5,10 +5,12 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/kernels/attention/head_tiles.h"
 #include "core/kernels/attention/linear_attention.h"
 #include "core/kernels/attention/pack_keys.h"
 #include "core/kernels/attention/query_tile.h"
+#include "core/runtime/slices.h"
 #include "core/runtime/workspace.h"
 #include "core/tensor/ragged.h"
 #include "core/tensor/tensor.h"
@@ -52,19 +54,21 @@ class FlashAttention {
   void Expect(std::span<const Stage> stages);
 
   /// Packs the keys and values of the stage's row ranges, each of which starts at a multiple of
-  /// kKeyBlock, of the sequences that keep them. REQUIRES: Expect was called.
-  void PackKeys(const Stage& stage);
+  /// kKeyBlock, of the sequences that keep them. Between slices another object may be used, with
+  /// another workspace. CANCELLED when the caller wants no more slices. REQUIRES: Expect was
+  /// called.
+  absl::Status PackKeys(const Stage& stage, const Slices& slices = {});
 
-  /// Computes everything that the sequences request for the query rows of the stage. The rows of a
-  /// sequence must come in order from call to call. REQUIRES: PackKeys was called for the visible
-  /// keys. Without Expect it does nothing, and need not be called.
-  void Attend(const Stage& stage);
+  /// Computes everything that the sequences request for the query rows of the stage, in slices as
+  /// PackKeys. The rows of a sequence must come in order from call to call. REQUIRES: PackKeys was
+  /// called for the visible keys. Without Expect it does nothing, and need not be called.
+  absl::Status Attend(const Stage& stage, const Slices& slices = {});
 
   /// Returns the number n such that the rows of `range` attend to keys [0, n) only.
   int64_t KeysNeeded(const RowRange& range) const;
 
   /// Computes all rows as one stage.
-  void AttendAll();
+  absl::Status AttendAll(const Slices& slices = {});
 
  private:
   /// A sequence with the state of its computation.
@@ -104,14 +108,18 @@ class FlashAttention {
   PackedHead HeadOf(const Prepared& prepared, const HeadWork& work) const;
   QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;
   KeysToPack KeysOf(const RowRange& keys, int64_t kv_head, const HeadPage& page) const;
-  void Pack(std::span<const KeysToPack> heads) const;
+  absl::Status Pack(std::span<const KeysToPack> heads, const Slices& slices) const;
   int64_t OwnBytes(std::span<const Part> parts) const;
-  void AttendInPasses(std::span<const Part> parts);
-  void AttendPass(std::span<HeadWork> pass, int64_t packed_bytes);
+  double HeadFlops(const Part& part) const;
+  absl::Status AttendInPasses(std::span<const Part> parts, const Slices& slices);
+  absl::Status AttendPass(std::span<HeadWork> pass, int64_t packed_bytes, const Slices& slices);
   void AppendTiles(const HeadWork& work, std::vector<QueryTile>& tiles) const;
-  void AttendLinear(std::span<const HeadWork> pass);
-  bool CanPackPrivately(std::span<const Part> parts) const;
-  void AttendPrivately(std::span<const Part> parts);
+  absl::Status AttendTiles(std::span<const QueryTile> tiles, const Slices& slices);
+  double LinearFlops(const HeadWork& work) const;
+  absl::Status AttendLinear(std::span<const HeadWork> pass, const Slices& slices);
+  void AttendLinearHead(const HeadWork& work, int worker);
+  bool CanPackPrivately(std::span<const Part> parts, const Slices& slices) const;
+  absl::Status AttendPrivately(std::span<const Part> parts, const Slices& slices);
   HeadTiles TilesOf(std::span<const Part> parts, int64_t index) const;
   void PackAndAttendHead(std::span<const Part> parts, int64_t index, bool prefetches, int worker);
 

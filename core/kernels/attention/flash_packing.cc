@@ -9,6 +9,10 @@ namespace {
 
 constexpr BufferName kKeptKeyValue{"packed keys and values of several stages"};
 
+/// The number of bytes of keys and values that are packed in the time of one floating point
+/// operation: 64 MiB in a slice of kSliceFlops, about 20 ms of the memory bandwidth of a core.
+constexpr double kPackedBytesPerFlop = (64 << 20) / kSliceFlops;
+
 /// The number of keys that one task packs.
 constexpr int64_t kPackRows = kKeyTile;
 
@@ -79,7 +83,7 @@ KeysToPack FlashAttention::KeysOf(const RowRange& keys, int64_t kv_head,
   return {&p.sequence, p.plan, p.rotations.key, keys.first_row, keys.rows, kv_head, page};
 }
 
-void FlashAttention::Pack(std::span<const KeysToPack> heads) const {
+absl::Status FlashAttention::Pack(std::span<const KeysToPack> heads, const Slices& slices) const {
   std::vector<KeysToPack> tasks;
   for (const KeysToPack& head : heads) {
     for (int64_t key = 0; key < head.count; key += kPackRows) {
@@ -88,12 +92,20 @@ void FlashAttention::Pack(std::span<const KeysToPack> heads) const {
       tasks.back().count = std::min(kPackRows, head.count - key);
     }
   }
-  workspace_.pool().ParallelFor(std::ssize(tasks), [&](int64_t i, int worker) {
-    attention::PackKeys(tasks[i], workspace_.Scratch(worker, tile_scratch_bytes_));
+  const auto flops = [&tasks](int64_t i) {
+    const AttentionPlan& plan = *tasks[i].plan;
+    const int64_t elements = tasks[i].count * (plan.depth() + plan.value_width());
+    return static_cast<double>(elements * static_cast<int64_t>(SizeOf(plan.compute()))) /
+           kPackedBytesPerFlop;
+  };
+  return RunInSlices(slices, std::ssize(tasks), flops, [&](int64_t first, int64_t end) {
+    workspace_.pool().ParallelFor(end - first, [&](int64_t i, int worker) {
+      attention::PackKeys(tasks[first + i], workspace_.Scratch(worker, tile_scratch_bytes_));
+    });
   });
 }
 
-void FlashAttention::PackKeys(const Stage& stage) {
+absl::Status FlashAttention::PackKeys(const Stage& stage, const Slices& slices) {
   std::vector<KeysToPack> heads;
   for (const RowRange& range : stage) {
     const Prepared& p = prepared_[range.sequence];
@@ -101,7 +113,7 @@ void FlashAttention::PackKeys(const Stage& stage) {
       heads.push_back(KeysOf(range, head, p.heads[head]));
     }
   }
-  Pack(heads);
+  return Pack(heads, slices);
 }
 
 /// Returns the size of the keys and values that the stage packs.

@@ -14,14 +14,16 @@ constexpr double kLargeShare = 0.25;
 /// divided.
 constexpr int64_t kMaxSumsBytes = int64_t{4} << 20;
 
-/// Estimates the time of a tile, in rows times keys.
-double CostOf(const QueryTile& tile) {
-  return static_cast<double>(tile.rows()) * static_cast<double>(tile.sequence->kv_len());
+int64_t KeysOf(const QueryTile& tile) {
+  return tile.sequence->visibility().MostKeys(tile.first_row, tile.rows_per_head);
 }
 
-bool CanDivide(const QueryTile& tile) {
-  return tile.with_output && tile.sequence->kv_len() > kKeySection;
+/// Estimates the time of a tile, in rows times keys.
+double CostOf(const QueryTile& tile) {
+  return static_cast<double>(tile.rows()) * static_cast<double>(KeysOf(tile));
 }
+
+bool CanDivide(const QueryTile& tile) { return tile.with_output && KeysOf(tile) > kKeySection; }
 
 /// The floats of the sums of one section.
 int64_t SumsFloats(const QueryTile& tile) {
@@ -37,8 +39,11 @@ int64_t SumsBytes(const QueryTile& tile, SectionRange sections) {
 TileTasks::TileTasks(std::span<const QueryTile> tiles, Workspace& workspace)
     : workspace_(workspace) {
   double cost = 0;
+  std::vector<double> costs;
+  costs.reserve(tiles.size());
   for (const QueryTile& tile : tiles) {
-    cost += CostOf(tile);
+    costs.push_back(CostOf(tile));
+    cost += costs.back();
     if (expanding_ == nullptr && ExpandsKeys(tile)) {
       expanding_ = tile.plan;
     }
@@ -47,8 +52,9 @@ TileTasks::TileTasks(std::span<const QueryTile> tiles, Workspace& workspace)
   const double large = kLargeShare * cost / threads;
   tasks_.reserve(tiles.size());
   int64_t room = threads * kMaxSumsBytes;
-  for (const QueryTile& tile : tiles) {
-    const bool divides = threads > 1 && CanDivide(tile) && CostOf(tile) > large;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const QueryTile& tile = tiles[i];
+    const bool divides = threads > 1 && costs[i] > large && CanDivide(tile);
     const SectionRange sections = divides ? SectionsOf(tile) : SectionRange{};
     const int64_t bytes = SumsBytes(tile, sections);
     if (sections.end - sections.begin > 1 && bytes <= room) {
@@ -58,6 +64,10 @@ TileTasks::TileTasks(std::span<const QueryTile> tiles, Workspace& workspace)
       tasks_.push_back({&tile});
     }
   }
+}
+
+double TileTasks::Flops(const QueryTile& tile) {
+  return 2.0 * CostOf(tile) * static_cast<double>(tile.plan->depth() + tile.plan->value_width());
 }
 
 void TileTasks::Divide(const QueryTile& tile, SectionRange sections) {

@@ -20,6 +20,9 @@ class TileTasks {
   /// Borrows both. REQUIRES: a KernelLease lives as long as the object.
   TileTasks(std::span<const QueryTile> tiles, Workspace& workspace);
 
+  /// Estimates the number of floating point operations of a tile.
+  static double Flops(const QueryTile& tile);
+
   /// Computes the tiles. `scratch_bytes` is the largest TileScratchBytes of any tile. Uses
   /// buffers of the workspace.
   void Run(size_t scratch_bytes);

@@ -55,6 +55,19 @@ void Visibility::ForOrdinaryKeys(KeyRange range, const F& f) const {
   }
 }
 
+int64_t Visibility::MostKeys(int64_t first_row, int64_t rows) const {
+  const int64_t first = query_offset_ + first_row, last = first + rows - 1;
+  const auto& globals = options_.global_tokens;
+  const auto global = std::lower_bound(globals.begin(), globals.end(), first);
+  if (global != globals.end() && *global <= last) {
+    return kv_len_;
+  }
+  const int64_t begin = std::max<int64_t>(0, first - left_);
+  const int64_t end = std::min(kv_len_, last + right_ + 1);
+  const int64_t exceptions = options_.prefix + std::ssize(globals) + kv_len_ - first_extra_key_;
+  return std::min(kv_len_, std::max<int64_t>(0, end - begin) + exceptions);
+}
+
 bool Visibility::has_holes() const {
   return options_.mask.data != nullptr || !options_.global_tokens.empty() ||
          (options_.prefix > 0 && options_.window > 0) || options_.window_dilation > 1 ||

@@ -54,6 +54,9 @@ class Visibility {
   }
   /// Sets begin[i] and end[i] to Range(first_row + i), for `count` rows.
   void Ranges(int64_t first_row, int64_t count, int64_t* begin, int64_t* end) const;
+  /// Returns an upper bound of the number of keys to which rows [first_row, first_row + rows)
+  /// attend together. A mask and a dilation are not looked at. REQUIRES: rows > 0.
+  int64_t MostKeys(int64_t first_row, int64_t rows) const;
   /// Returns whether the position of a row hides no key from it, of any row.
   bool hides_nothing() const {
     return !options_.causal && options_.window == 0 && options_.window_right == 0;

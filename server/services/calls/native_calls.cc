@@ -14,7 +14,8 @@ int64_t NativeCall::PlanningCost(const grpc::ByteBuffer& request) const {
 
 absl::StatusOr<AttendPlan> NativeCall::Plan(const grpc::ByteBuffer& request,
                                             const PlanTerms& terms) {
-  ASSIGN_OR_RETURN(const Received<v1::AttendRequest> received, Decode<v1::AttendRequest>(request));
+  ASSIGN_OR_RETURN(const Received<v1::AttendRequest> received,
+                   Decode<v1::AttendRequest>(request, terms.Begin()));
   RETURN_IF_ERROR(caller().CheckModel(received.message.model()));
   absl::StatusOr<std::shared_ptr<const Model>> model =
       ModelOf(received.message, environment_.models);

@@ -112,7 +112,9 @@ void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
   const absl::Status status = Contain(kWork, [&]() -> absl::Status {
     action->caller = message_metadata().caller;
     action->request_class = message_metadata().request_class;
-    ASSIGN_OR_RETURN(action->request, Decode<v1::DecodeRequest>(message));
+    PlanAccount account(environment_.executor, AsPlanCaller());
+    const PlanTerms terms = account.terms();
+    ASSIGN_OR_RETURN(action->request, Decode<v1::DecodeRequest>(message, terms.Begin()));
     action->record.rpc = NameOf(action->request.message);
     return absl::OkStatus();
   });

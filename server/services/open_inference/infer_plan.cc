@@ -180,10 +180,10 @@ absl::Status ChooseWeights(const InferTarget& target, const InferPlan& plan,
 
 }  // namespace
 
-absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire) {
+absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire, const PlanTerms& terms) {
   ReceivedInfer received;
-  RETURN_IF_ERROR(
-      DecodeEnvelope(wire, EnvelopeFieldsOf<inference::ModelInferRequest>(), *received.message));
+  RETURN_IF_ERROR(DecodeEnvelope(wire, EnvelopeFieldsOf<inference::ModelInferRequest>(),
+                                 *received.message, terms.Begin()));
   received.wire = wire;
   return received;
 }
@@ -242,7 +242,7 @@ absl::StatusOr<InferTarget> Identify(const inference::ModelInferRequest& request
 
 absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
                                     InferIdentity& identity) {
-  ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(wire));
+  ASSIGN_OR_RETURN(const ReceivedInfer received, DecodeInfer(wire, limits.terms));
   ASSIGN_OR_RETURN(const InferTarget target, Identify(*received.message, limits, identity));
   return PlanInfer(received, target, limits);
 }

@@ -100,8 +100,9 @@ absl::StatusOr<InferTarget> Identify(const inference::ModelInferRequest& request
 absl::StatusOr<InferPlan> ReadInfer(const grpc::ByteBuffer& wire, const InferLimits& limits,
                                     InferIdentity& identity);
 
-/// Decodes a request. INVALID_ARGUMENT when `wire` is no ModelInferRequest.
-absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire);
+/// Decodes a request. INVALID_ARGUMENT when `wire` is no ModelInferRequest; the errors of `terms`.
+absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire,
+                                          const PlanTerms& terms = {});
 
 /// Plans a request for the model `target`. Errors as the .proto lists them, in its terms.
 absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTarget& target,

@@ -90,18 +90,21 @@ absl::Status CheckNumTables(const AttendPlan& plan) {
 
 absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
   RETURN_IF_ERROR(CheckNumTables(plan));
-  int64_t tokens = 0;
+  int64_t tokens = 0, keys = 0;
   int64_t reply_bytes = static_cast<int64_t>(SizeOf(plan.output_dtype));
   for (const int64_t extent : plan.output_shape) {
     reply_bytes = SaturatingProduct({reply_bytes, extent});
   }
   for (const PlannedSequence& sequence : plan.sequences) {
     tokens = SaturatingSum(tokens, sequence.query.rows);
+    keys = SaturatingSum(keys, sequence.key.rows);
     reply_bytes = SaturatingSum(reply_bytes, ScoreBytes(plan, sequence));
   }
-  if (tokens > kMaxTokens) {
+  // Keys of narrow heads take many times the memory of their rows while they are packed.
+  if (tokens > kMaxTokens || keys > kMaxTokens) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("expected at most ", kMaxTokens, " query rows in a request, found ", tokens));
+        absl::StrCat("expected at most ", kMaxTokens, tokens > kMaxTokens ? " query rows" : " keys",
+                     " in a request, found ", std::max(tokens, keys)));
   }
   if (reply_bytes > limit.max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,

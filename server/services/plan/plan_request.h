@@ -28,7 +28,8 @@ absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const v1::AttendRequest& re
 
 /// Plans a request for the model of ModelOf. INVALID_ARGUMENT names the first field that is wrong,
 /// what was expected and what was found; RESOURCE_EXHAUSTED for a reply beyond `limit`, or more
-/// than kMaxTokens rows, kMaxSequences sequences or kMaxScoreTables tables; the errors of `terms`.
+/// than kMaxTokens query rows or keys, kMaxSequences sequences or kMaxScoreTables tables; the
+/// errors of `terms`.
 absl::StatusOr<AttendPlan> PlanAttendOn(std::shared_ptr<const Model> model,
                                         const Received<v1::AttendRequest>& request,
                                         const ReplyLimit& limit, const PlanTerms& terms = {});

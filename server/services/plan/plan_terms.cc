@@ -18,11 +18,7 @@ absl::StatusOr<grpc::ByteBuffer> InflateRequest(const grpc::ByteBuffer& wire, in
   if (!IsCompressed(wire)) {
     return wire;
   }
-  const auto begin_block = [&terms](int64_t bytes) {
-    RETURN_IF_ERROR(terms.Check());
-    return terms.Reserve(bytes);
-  };
-  return Inflate(wire, {max_bytes, "--max-message-bytes", begin_block});
+  return Inflate(wire, {max_bytes, "--max-message-bytes", terms.Begin()});
 }
 
 PlanTerms PlanAccount::terms() {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/codec/envelope.h"
 #include "proto/codec/envelope_size.h"
 #include "server/scheduling/executor.h"
 #include "server/scheduling/request_class.h"
@@ -42,6 +43,13 @@ struct PlanTerms {
   /// Planning calls this before it allocates much memory. An error ends the plan.
   std::function<absl::Status(int64_t bytes)> reserve = nullptr;
 
+  /// Returns a function for the steps of inflating or decoding a message. It borrows from this.
+  BeginDecoding Begin() const {
+    return [this](int64_t bytes) {
+      const absl::Status status = Check();
+      return status.ok() && bytes > 0 ? Reserve(bytes) : status;
+    };
+  }
   absl::Status Check() const { return check == nullptr ? absl::OkStatus() : check(); }
   absl::Status Reserve(int64_t bytes) const {
     return reserve == nullptr ? absl::OkStatus() : reserve(bytes);

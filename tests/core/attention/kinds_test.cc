@@ -192,7 +192,7 @@ Answer RunForAll(AttentionProblem& problem, int num_threads = 2,
   sequence.top_weights = {kTop, answer.top_weights.as<float>(), answer.top_keys.as<int32_t>()};
   ThreadPool pool(num_threads);
   Workspace workspace(pool);
-  EXPECT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace, on_rows, 64), IsOk());
+  EXPECT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace, {on_rows, 64}), IsOk());
   answer.output = ToDoubles(problem.output);
   return answer;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/attention/kv_cache.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_problem.h"
@@ -41,7 +42,7 @@ void RunBatch(Problems& problems, int num_threads, const RowsCallback& on_rows =
   }
   ThreadPool pool(num_threads);
   Workspace workspace(pool);
-  ASSERT_THAT(ScaledDotProductAttention(sequences, workspace, on_rows, block_rows), IsOk());
+  ASSERT_THAT(ScaledDotProductAttention(sequences, workspace, {on_rows, block_rows}), IsOk());
 }
 
 class BitsTest : public ::testing::TestWithParam<Dtype> {};
@@ -255,8 +256,8 @@ TEST(LawsTest, StopsWhenTheCallbackSaysSo) {
   ThreadPool pool(1);
   Workspace workspace(pool);
   int blocks = 0;
-  EXPECT_THAT(ScaledDotProductAttention(
-                  {&sequence, 1}, workspace, [&](const RowRange&) { return ++blocks < 2; }, 128),
+  EXPECT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace,
+                                        {[&](const RowRange&) { return ++blocks < 2; }, 128}),
               StatusIs(absl::StatusCode::kCancelled, ::testing::HasSubstr("between row blocks")));
   EXPECT_EQ(blocks, 2);
 }

@@ -78,10 +78,11 @@ class PackedMemoryTest : public ::testing::TestWithParam<Padded> {
     ThreadPool pool(way.threads);
     Workspace workspace(pool);
     const AllocationMeter meter;
-    const RowsCallback on_rows = [](const RowRange&) { return true; };
-    EXPECT_THAT(ScaledDotProductAttention(sequences, workspace,
-                                          way.is_streamed ? on_rows : RowsCallback(), 1),
-                IsOk());
+    AttentionStages stages{.block_rows = 1};
+    if (way.is_streamed) {
+      stages.on_rows = [](const RowRange&) { return true; };
+    }
+    EXPECT_THAT(ScaledDotProductAttention(sequences, workspace, stages), IsOk());
     return meter.peak_bytes();
   }
 
@@ -149,7 +150,7 @@ TEST(PackedMemoryStagesTest, NarrowHeadsHaveFewStages) {
       ++stages;
       return true;
     };
-    ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace, on_rows, 256), IsOk());
+    ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace, {on_rows, 256}), IsOk());
     EXPECT_EQ(stages, num_stages) << width;
   }
 }

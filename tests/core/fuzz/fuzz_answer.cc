@@ -135,12 +135,14 @@ class Computation {
       }
       return layer_.Run({sequence, row, cache, is_cancelled}, workspace_);
     }
-    RowsCallback on_rows;
+    AttentionStages stages{.block_rows = way_.block > 0 ? way_.block : 64};
     if (way_.block > 0 || is_cancelled) {
-      on_rows = [is_cancelled](const RowRange&) { return !is_cancelled; };
+      stages.on_rows = [is_cancelled](const RowRange&) { return !is_cancelled; };
     }
-    return ScaledDotProductAttention(mates_.BatchWith(sequence), workspace_, on_rows,
-                                     way_.block > 0 ? way_.block : 64);
+    if (way_.slices != 0) {
+      stages.slices = {[] { return true; }, 1};
+    }
+    return ScaledDotProductAttention(mates_.BatchWith(sequence), workspace_, stages);
   }
 
   absl::Status RunRows(int64_t row, int64_t count, bool is_cancelled) {

@@ -100,7 +100,7 @@ struct FuzzCase {
   int64_t shared_rotations = 0;  // the calls of the layer share their rotations
   int64_t extra_keys = 0;        // of the layer; 1: bias_k and bias_v; 2: add_zero_attn; 3: both
   int64_t residual = 0;          // of the layer; 1: in memory of its own; 2: in that of the output
-  int64_t slices = 0;            // of the layer
+  int64_t slices = 0;            // 1: as small as possible
   int64_t cache = 0;             // 1: f32; 2: bf16; 3: 8 bits
   int64_t cache_cut = 0;         // keys of each Append; 0: all
   int64_t cache_history = 0;     // CacheHistory

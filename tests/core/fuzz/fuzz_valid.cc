@@ -65,7 +65,7 @@ void DropWhatALayerRefuses(FuzzCase& c) {
     c.layer = 0;
   }
   if (c.layer == 0) {
-    c.slices = c.layer_weights = c.layer_dtype = c.extra_keys = c.residual = 0;
+    c.layer_weights = c.layer_dtype = c.extra_keys = c.residual = 0;
     c.stored_dtype = c.transposed = c.stored_padding = c.shared_rotations = 0;
     return;
   }
