@@ -4,6 +4,8 @@
 #include "client/cli/commands.h"
 #include "client/cli/flags/bench_flags.h"
 #include "client/cli/show/bench_output.h"
+#include "client/cli/show/bench_watch.h"
+#include "client/cli/show/command_text.h"
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"
 #include "core/runtime/status_macros.h"

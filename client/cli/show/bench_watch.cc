@@ -1,0 +1,84 @@
+#include "client/cli/show/bench_watch.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <iostream>
+#include <string>
+
+#include "absl/strings/str_format.h"
+
+namespace attention {
+namespace {
+
+/// Clears the current line of a terminal.
+constexpr char kClearLine[] = "\r\x1b[K";
+
+std::atomic<bool>& IsInterrupted() {
+  static std::atomic<bool> is_interrupted = false;
+  return is_interrupted;
+}
+
+void Interrupt(int) {
+  IsInterrupted().store(true);
+  static constexpr char kMessage[] =
+      "\nattend: stopping; waiting for requests in flight (Ctrl-C again to stop now)\n";
+  // A failure cannot be handled here.
+  (void)!write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+}
+
+/// SIGTERM is what `timeout`, containers and CI send.
+void CatchFirstInterrupt() {
+  struct sigaction action{};
+  action.sa_handler = Interrupt;
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+std::string LevelText(const LoadOptions& options) {
+  return options.open_loop.has_value() ? absl::StrFormat("%.6g requests/s", LevelValue(options))
+                                       : absl::StrFormat("%d in flight", options.concurrency);
+}
+
+void PrintLevel(const LoadOptions& options) {
+  const std::string length =
+      options.duration == absl::InfiniteDuration() && options.requests > 0
+          ? absl::StrFormat("%d request%s", options.requests, options.requests == 1 ? "" : "s")
+      : options.duration == absl::InfiniteDuration() ? "the schedule"
+      : options.stability.has_value()
+          ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
+                            absl::FormatDuration(options.duration))
+          : absl::FormatDuration(options.duration);
+  std::cerr << "attend: " << LevelText(options) << ": measuring for " << length << " after "
+            << absl::FormatDuration(options.warmup) << " of warm-up\n";
+}
+
+void PrintProgress(const LoadProgress& progress) {
+  const bool is_warming_up = progress.elapsed < absl::ZeroDuration();
+  std::cerr << kClearLine
+            << absl::StrFormat(
+                   "%s  %.1f answers/s  p99 %.3f ms  %d failed  %d in flight",
+                   is_warming_up
+                       ? "warm-up"
+                       : absl::StrFormat("%.1f s", absl::ToDoubleSeconds(progress.elapsed)),
+                   progress.answers_per_s, progress.p99_ms, progress.errors, progress.in_flight)
+            << std::flush;
+}
+
+}  // namespace
+
+BenchWatch WatchFromTerminal() {
+  CatchFirstInterrupt();
+  BenchWatch watch;
+  watch.control.stop = &IsInterrupted();
+  watch.on_level = PrintLevel;
+  if (isatty(STDERR_FILENO) == 1) {
+    watch.control.on_progress = PrintProgress;
+    watch.on_result = [](const BenchLevel&) { std::cerr << kClearLine << std::flush; };
+  }
+  return watch;
+}
+
+}  // namespace attention

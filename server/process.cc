@@ -1,0 +1,104 @@
+#include "server/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/log/log.h"
+
+namespace attention {
+namespace {
+
+void AwaitSignal(const sigset_t& signals) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+}
+
+}  // namespace
+
+Environment OwnEnvironment() {
+  Environment variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t name_end = text.find('=');
+    variables[text.substr(0, name_end)] = text.substr(std::min(name_end + 1, text.size()));
+  }
+  return variables;
+}
+
+void OpenStandardFiles() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(file, F_GETFD) < 0) {
+      open("/dev/null", O_RDWR);  // the lowest number that is free
+    }
+  }
+}
+
+void AllowManyFiles() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);  // when a terminal closes; no file needs it to be read again
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+void WatchSignals(const sigset_t& signals, absl::Notification& stop) {
+  std::thread([signals, &stop] {
+    AwaitSignal(signals);
+    stop.Notify();
+    sigset_t urgent = signals;
+    sigdelset(&urgent, SIGHUP);  // a terminal that closes may send it beside another
+    AwaitSignal(urgent);
+    Log(LogLevel::kWarning, "the server exits without draining, at a second signal");
+    FlushLog();
+    _exit(EXIT_FAILURE);
+  }).detach();
+}
+
+absl::Status CheckThreads(int wanted) {
+  absl::Notification over;
+  std::vector<std::thread> threads;
+  absl::Status status;
+  try {
+    while (std::ssize(threads) < wanted) {
+      threads.emplace_back([&over] { over.WaitForNotification(); });
+    }
+  } catch (const std::exception& error) {
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "expected that ", wanted, " threads can be started, found ", threads.size(), " (",
+        error.what(), "): see ulimit -u and -v, and the pids limit of the cgroup"));
+  }
+  over.Notify();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return status;
+}
+
+bool TakesOutput() {
+  constexpr int kPatienceMs = 1000;
+  pollfd wait = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&wait, 1, kPatienceMs) == 1;
+}
+
+}  // namespace attention
