@@ -59,6 +59,31 @@ TEST(JsonTextTest, FindsANameThatAnObjectHasTwice) {
   EXPECT_EQ(RepeatedJsonName(R"([{"a": [{"c": 1, "c": 2}]}])"), "c");
 }
 
+TEST(JsonTextTest, NamesCountForTheirOwnObjectOnly) {
+  EXPECT_EQ(RepeatedJsonName(R"({"a": {"a": {"a": 1}}, "b": {"a": 1, "b": [{"b": 1}]}})"), "");
+  EXPECT_EQ(RepeatedJsonName(R"({"a": {"b": 1}, "c": 2, "a": {"b": 1, "b": 2}})"), "a");
+  EXPECT_EQ(RepeatedJsonName(R"({"a": 1, "a": 2)"), "") << "it is no JSON";
+}
+
+// A parser that looks at each member once for each that follows takes more than 10^11 steps: hours.
+TEST(JsonTextTest, AsManyMembersAsAHeaderMayHaveAreRead) {
+  constexpr int kMembers = 500'000;
+  std::string object = "{";
+  std::string list = "[";
+  for (int i = 0; i < kMembers; ++i) {
+    object += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":{}";
+    list += i > 0 ? ",{}" : "{}";
+  }
+  object += "}";
+  list += "]";
+  for (const std::string& text : {object, list}) {
+    const auto parsed = ParseJson(text, "file.json");
+    ASSERT_THAT(parsed, IsOk());
+    EXPECT_EQ(parsed->size(), kMembers);
+    EXPECT_EQ(RepeatedJsonName(text), "");
+  }
+}
+
 TEST(JsonTextTest, OnlyBracketsThatNestCount) {
   const std::string open(100, '{');
   for (const std::string& text : {"{\"a\": 1} // " + open, "/* " + open + " */ {}",
