@@ -64,7 +64,21 @@ class Translation {
     }
   }
 
+  // Refused inside [] too, where they would be characters: whether this is a set is ICU's to say.
+  bool RefuseEscape(char c) {
+    if ((c >= '1' && c <= '9') || c == 'k') {
+      // ICU's limit of time does not count the characters that one compares.
+      unknown_ = "back references";
+    } else if (std::string_view("gQX").find(c) != std::string_view::npos) {
+      unknown_ = {'\\', c};
+    }
+    return !unknown_.empty();
+  }
+
   void AddEscape(char c) {
+    if (RefuseEscape(c)) {
+      return;
+    }
     const char* word = set_depth_ == 0 ? kWord : kWordInSet;
     if (c == 'w' || c == 'W') {
       absl::StrAppend(&result_, c == 'w' ? "[" : "[^", word, "]");
@@ -75,12 +89,10 @@ class Translation {
       result_ += c == 's' ? R"(\p{White_Space})" : R"(\P{White_Space})";
     } else if ((c == 'b' || c == 'B') && set_depth_ == 0) {
       result_ += absl::Substitute(c == 'b' ? kWordBoundary : kNoWordBoundary, word);
-    } else if (c == 'X') {
-      unknown_ = "\\X";
     } else {
       result_.append({'\\', c});
-      const size_t braced = rest_.starts_with('{') ? rest_.find('}') : rest_.npos;
-      if (braced != rest_.npos) {  // \p{L}, whose brace ends no {n,m}
+      const size_t braced = rest_.starts_with('{') ? rest_.find_first_of("}\\") : rest_.npos;
+      if (braced != rest_.npos && rest_[braced] == '}') {  // \p{L}, whose brace ends no {n,m}
         result_.append(rest_.substr(0, braced + 1));
         rest_.remove_prefix(braced + 1);
       }

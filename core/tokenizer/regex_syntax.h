@@ -9,8 +9,9 @@
 namespace attention {
 
 /// Returns an expression for ICU, with its flags MULTILINE and UNIX_LINES, in which ^, \w, \b, \h
-/// and (?m) have Oniguruma's meaning. INVALID_ARGUMENT for syntax that has another meaning in ICU
-/// and is not translated: [:class:], \X and {n,m}+. The message is what was expected.
+/// and (?m) have Oniguruma's meaning. INVALID_ARGUMENT for back references, and for syntax that has
+/// another meaning in ICU and is not translated: [:class:], \X, \Q, \g and {n,m}+. The message is
+/// what was expected.
 absl::StatusOr<std::string> ToIcuSyntax(const std::string& expression);
 
 }  // namespace attention

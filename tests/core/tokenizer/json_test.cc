@@ -1,6 +1,7 @@
 // What a tokenizer.json may not say, and how it is told so.
 #include <string>
 
+#include "core/tokenizer/pattern.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tests/core/tokenizer/small_tokenizer.h"
 #include "tests/support/matchers.h"
@@ -122,6 +123,24 @@ TEST(TokenizerJsonTest, PatternsThatAreNotKnownAreRefused) {
   EXPECT_EQ(refusal("[[:punct:]]"), expected + "without [:class:], found \"[[:punct:]]\"");
   EXPECT_EQ(refusal("\\p{N}{1,3}+"), expected + "without {n,m}+, found \"\\\\p{N}{1,3}+\"");
   EXPECT_EQ(refusal("\\p{L}+[^\\w^]*(?i:x)\\b"), "");
+}
+
+// ICU counts saved states, of which (a*)\1\1\1b needs few for all the bytes that it compares. Where
+// a comment or a quoted text makes a bracket a plain character, the reference is none of a set.
+TEST(TokenizerJsonTest, BackReferencesAreRefusedWhateverHidesThem) {
+  const auto refusal = [](const std::string& regex) {
+    return std::string(Pattern::FromRegex(regex).status().message());
+  };
+  const std::string expected = "a regular expression without back references";
+  for (const char* regex : {"(a*)\\1\\1\\1b", "(a*)\\9", "(?<n>a*)\\k<n>b", "(?#[)(a*)\\1b",
+                            "(?#\\a{)(a*)\\1b}", "[\\1]", "\\\\(a*)\\1", "\\p{L}(a*)\\1"}) {
+    EXPECT_EQ(refusal(regex), expected) << regex;
+  }
+  EXPECT_EQ(refusal("\\Q[\\E(a*)\\1b"), "a regular expression without \\Q");
+  EXPECT_EQ(refusal("(a*)\\g<1>"), "a regular expression without \\g");
+  for (const char* regex : {"\\\\1", "\\p{L}{1,3}", "\\01", "\\x{31}", "(a)(?:b)1"}) {
+    EXPECT_EQ(refusal(regex), "") << regex;
+  }
 }
 
 TEST(TokenizerJsonTest, PostProcessorsThatAreWrongAreRefused) {
