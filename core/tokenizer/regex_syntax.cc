@@ -18,6 +18,10 @@ constexpr char kHex[] = "0-9A-Fa-f";
 constexpr char kWordBoundary[] = "(?:(?<=[$0])(?![$0])|(?<![$0])(?=[$0]))";
 constexpr char kNoWordBoundary[] = "(?:(?<=[$0])(?=[$0])|(?<![$0])(?![$0]))";
 
+// The longest expression. Those of known tokenizers have a few hundred bytes; ICU needs some 13,000
+// bytes of memory for the 5 of a \p{L}.
+constexpr size_t kMaxIcuBytes = 4096;
+
 class Translation {
  public:
   explicit Translation(std::string_view expression) : rest_(expression) {}
@@ -25,6 +29,11 @@ class Translation {
   absl::StatusOr<std::string> Run() {
     while (!rest_.empty() && unknown_.empty()) {
       AddNext();
+      if (result_.size() > kMaxIcuBytes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("a regular expression of at most ", kMaxIcuBytes,
+                         R"( bytes, once \s, \w, \h and \b are written out)"));
+      }
     }
     if (!unknown_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("a regular expression without ", unknown_));

@@ -104,6 +104,23 @@ TEST(TokenizerMemoryTest, AVocabularyTakesASmallMultipleOfItsFile) {
   }
 }
 
+// ICU keeps a table of characters for each set, and \b alone becomes four of them.
+TEST(TokenizerMemoryTest, ALongRegularExpressionIsRefusedBeforeItIsMade) {
+  json file = SmallTokenizer();
+  for (const std::string part : {"\\b", "\\p{L}", "a"}) {
+    std::string regex;
+    while (std::ssize(regex) <= kMebibyte) {
+      regex += part;
+    }
+    file["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", regex}}}, {"content", ""}};
+    const std::string text = file.dump();
+    const AllocationMeter meter;
+    EXPECT_THAT(Tokenizer::Create(text),
+                StatusIs(kInvalid, HasSubstr("a regular expression of at most 4096 bytes, once")));
+    EXPECT_LE(meter.peak_bytes(), 10 * std::ssize(text)) << part;
+  }
+}
+
 TEST(TokenizerMemoryTest, ANormalizerCannotMakeATextHuge) {
   json file = SmallTokenizer();
   file["normalizer"] = {{"type", "Replace"},
