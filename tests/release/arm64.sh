@@ -6,7 +6,7 @@
 # Needs root, debootstrap and git on an x86-64 machine; packages come from the mirror that this machine's apt uses
 # (ATTEND_DEBIAN_MIRROR=URL names another). The log is left in build/log/arm64.log, nothing else is.
 set -euo pipefail
-readonly PROGRAMS=(core_base_tests core_tokenizer_tests core_tests core_contract_tests core_hostile_tests attention_fuzz serve)
+readonly PROGRAMS=(core_base_tests core_tokenizer_tests core_tile_tests core_tests core_contract_tests core_hostile_tests attention_fuzz serve)
 readonly BIN=build/arm64/bin
 
 fail() {
