@@ -21,9 +21,10 @@ using google::protobuf::io::CodedInputStream;
 constexpr int kMaxTagBytes = 5;
 // The bytes reserved for the length of any message.
 constexpr size_t kLengthBytes = 5;
-// The maximum number of fields besides elements that are counted: a field that is not repeated may
-// come again, and each time takes more memory than its two bytes on the wire.
-constexpr int64_t kMaxOtherFields = int64_t{1} << 20;
+// The maximum number of unknown fields and of fields that are not repeated: they may come again,
+// and each time take more memory than their two bytes on the wire. A list of thousands of models
+// has less.
+constexpr int64_t kMaxOtherFields = int64_t{1} << 22;
 // How many fields are read between two calls of `begin`, and how much memory each call announces.
 constexpr int64_t kFieldsBetweenCalls = int64_t{1} << 16;
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
@@ -116,7 +117,8 @@ class Stripper {
   }
 
   bool BeginField(const KnownField* field) {
-    if ((field == nullptr || field->counter < 0) && ++num_fields_ > kMaxOtherFields) {
+    const bool is_element = field != nullptr && field->descriptor->is_repeated();
+    if (!is_element && ++num_fields_ > kMaxOtherFields) {
       status_ = absl::InvalidArgumentError(
           absl::StrCat("expected at most ", kMaxOtherFields,
                        " fields in a message besides elements of lists, found more"));
@@ -284,7 +286,7 @@ class Stripper {
   const EnvelopeFields& fields_;
   const BeginDecoding& begin_;
   absl::Status status_;
-  int64_t num_fields_ = 0;  // that have no counter
+  int64_t num_fields_ = 0;  // that are no elements
   int64_t num_read_ = 0;
   int64_t taken_bytes_ = 0;
   int64_t announced_bytes_ = 0;

@@ -44,7 +44,7 @@ using BeginDecoding = std::function<absl::Status(int64_t bytes)>;
 
 /// Decodes a message. INVALID_ARGUMENT when `wire` is not a well-formed message of the type, or has
 /// more elements of a field than a request may have (MaxElementsOf), in which case it names the
-/// field, the bound and the number, or more than 2^20 other fields; errors of `begin`. Unknown
+/// field, the bound and the number, or more than 2^22 other fields; errors of `begin`. Unknown
 /// fields are dropped. The memory is at most a small multiple of the bytes in either case.
 absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                             google::protobuf::Message& message,

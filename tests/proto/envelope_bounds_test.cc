@@ -110,12 +110,12 @@ TEST(EnvelopeBoundsTest, AllListsOfIntegersTogetherHaveABound) {
 }
 
 TEST(EnvelopeBoundsTest, FieldsThatComeAgainHaveABound) {
-  const int64_t bound = int64_t{1} << 20;
+  const int64_t bound = int64_t{1} << 22;
   const std::string names = Repeated(Bytes({0x0a, 0}), bound);
   EXPECT_THAT(StatusOf<v1::AttendRequest>(names), IsOk());
   const auto is_over_bound = StatusIs(
       absl::StatusCode::kInvalidArgument,
-      "expected at most 1048576 fields in a message besides elements of lists, found more");
+      "expected at most 4194304 fields in a message besides elements of lists, found more");
   EXPECT_THAT(StatusOf<v1::AttendRequest>(names + Bytes({0x0a, 0})), is_over_bound);
   // Payloads, nested messages and unknown fields count alike.
   const std::string payloads = Long(1, Repeated(Bytes({0x1a, 0}), bound));
