@@ -65,7 +65,7 @@ TEST(JsonTextTest, NamesCountForTheirOwnObjectOnly) {
   EXPECT_EQ(RepeatedJsonName(R"({"a": 1, "a": 2)"), "") << "it is no JSON";
 }
 
-// A parser that looks at each member once for each that follows takes more than 10^11 steps: hours.
+// A parser that looks at each member once for each that follows takes 10^11 steps: an hour.
 TEST(JsonTextTest, AsManyMembersAsAHeaderMayHaveAreRead) {
   constexpr int kMembers = 500'000;
   std::string object = "{";
