@@ -1,5 +1,7 @@
 #include "core/models/load_model.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,9 +17,15 @@ namespace attention {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 absl::Status AddTokenizer(const std::string& folder, ModelParts& state) {
-  const absl::StatusOr<std::string> path = ResolveInside(folder, "tokenizer.json");
-  if (absl::IsNotFound(path.status())) {
+  constexpr char kFile[] = "tokenizer.json";
+  const absl::StatusOr<std::string> path = ResolveInside(folder, kFile);
+  std::error_code ignored;
+  // A link that leads nowhere is a tokenizer that is missing, not a model without one.
+  if (absl::IsNotFound(path.status()) &&
+      !fs::is_symlink(fs::symlink_status(fs::path(folder) / kFile, ignored))) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(path.status());

@@ -65,6 +65,10 @@ void ServedVersion::Publish(ReadyModel ready) {
   loaded_fingerprint_ = std::move(fingerprint);
   model_ = model;
   Log(LogLevel::kInfo, absl::StrCat(NameInLog(state_), ": serving; ", description));
+  if (const absl::Status& tokenizer = ready.loaded.tokenizer_status; !tokenizer.ok()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat(NameInLog(state_), ": takes no text; ", std::string(tokenizer.message())));
+  }
 }
 
 void ServedVersion::SetFailed(const absl::Status& error) {

@@ -329,14 +329,5 @@ TEST_F(LoadModelTest, TellsWhichTensorsItDoesNotUse) {
   EXPECT_THAT(llama->unused_tensors, IsEmpty());
 }
 
-TEST_F(LoadModelTest, AModelWithABrokenTokenizerTakesNoText) {
-  Copy("models/gpt2");
-  WriteFile(PathOf("tokenizer.json"), "{}");
-  const auto loaded = LoadModel({.name = "m", .folder = folder_.path()}, WeightsDtype::kF32);
-  ASSERT_THAT(loaded, IsOk());
-  EXPECT_EQ(loaded->model->tokenizer(), nullptr);
-  EXPECT_THAT(loaded->tokenizer_status, StatusIs(kInvalid, HasSubstr("tokenizer.json")));
-}
-
 }  // namespace
 }  // namespace attention

@@ -12,6 +12,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::Eq;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(ModelCatalogTest, ServesTheHighestVersionOfEachName) {
@@ -115,6 +116,27 @@ TEST_F(ModelCatalogTest, LoadsNothingMoreWhenItIsToldToStop) {
   ModelCatalog catalog = MakeCatalog();
   EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
   EXPECT_EQ(loads_, 0);
+}
+
+TEST_F(ModelCatalogTest, TheLogTellsWhichModelTakesNoTextAndWhy) {
+  folder_.Put("a/3", "1");
+  folder_.Put("b", "2");
+  ServingEnvironment environment = environment_;
+  environment.load = [](const ModelSource& source, WeightsDtype dtype) {
+    absl::StatusOr<LoadedModel> loaded = LoadFakeModel(source, dtype);
+    if (source.name == "a") {
+      loaded->tokenizer_status = absl::InvalidArgumentError("a/tokenizer.json: expected x");
+    }
+    return loaded;
+  };
+  ModelCatalog catalog({.path = folder_.path()}, environment, health_);
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("WARNING model a version 3: takes no text; a/tokenizer.json: "
+                             "expected x"));
+  EXPECT_THAT(log, Not(HasSubstr("model b version 1: takes no text")));
+  EXPECT_THAT(Serving(), ElementsAre("a:3=1", "b:1=2"));
 }
 
 TEST(DescribeLoadTest, TellsSizeTimeSpeedAndWhatIsNotUsed) {
