@@ -92,7 +92,7 @@ TEST_F(ModelsTest, ReloadsTheFolder) {
 TEST_F(ModelsTest, VerifiesOneModelOrAll) {
   const Outcome all = Models({"--verify"});
   EXPECT_EQ(all.exit_code, 1) << "one of them is broken";
-  EXPECT_THAT(all.err, HasSubstr("model broken failed to load: "));
+  EXPECT_THAT(all.err, HasSubstr("model broken:1 failed to load: "));
   EXPECT_THAT(all.out,
               AllOf(HasSubstr("bert version 1: bf16 weights beside fp32"), HasSubstr("layer 1"),
                     HasSubstr("gpt2 version 1"), HasSubstr("TOP-1 AGREEMENT")));
