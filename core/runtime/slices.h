@@ -43,8 +43,8 @@ absl::Status RunInSlices(const Slices& slices, int64_t count, const Cost& cost, 
     }
     double flops = cost(first);
     int64_t end = first + 1;
-    while (end < count && flops + cost(end) <= slices.flops) {
-      flops += cost(end++);
+    while (end < count && (flops += cost(end)) <= slices.flops) {
+      ++end;
     }
     run(first, end);
     first = end;

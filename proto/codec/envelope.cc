@@ -31,8 +31,6 @@ constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // The memory of a byte of the rewritten message: the string may be copied while it grows, and
 // protobuf copies it again.
 constexpr int64_t kBytesPerByte = 3;
-// Messages below this size are decoded without calling `begin`.
-constexpr size_t kSmallBytes = size_t{64} << 10;
 // The memory of an integer of a list, besides its bytes.
 constexpr int64_t kIntegerBytes = 8;
 // The bytes of a field on the wire that are no payload, at most, unless it has a length.
@@ -289,7 +287,7 @@ class Stripper {
   int64_t num_fields_ = 0;  // that are no elements
   int64_t num_read_ = 0;
   int64_t taken_bytes_ = 0;
-  int64_t announced_bytes_ = 0;
+  int64_t announced_bytes_ = kBlockBytes;  // the first block is not announced
   /// The counts, by counter.
   std::vector<int64_t> counts_;
 };
@@ -320,9 +318,7 @@ absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& 
   grpc::ByteBuffer buffer = wire;  // the reader takes no const buffer; slices are shared
   grpc::ProtoBufferReader reader(&buffer);
   CodedInputStream in(&reader);
-  const bool is_small = size_bytes < kSmallBytes;
-  const BeginDecoding nothing = nullptr;
-  Stripper stripper(in, static_cast<int>(size_bytes), fields, is_small ? nothing : begin);
+  Stripper stripper(in, static_cast<int>(size_bytes), fields, begin);
   std::string stripped;
   const bool is_read = stripper.Message(stripped);
   RETURN_IF_ERROR(stripper.status());

@@ -38,8 +38,8 @@ Payload ResolvePayload(const std::string& reference,
                        const std::shared_ptr<const ReceivedBytes>& bytes);
 
 /// A function that decoding calls before it takes `bytes` more memory, and from time to time with
-/// 0; an error ends the decoding. It is not called for messages of less than 64 KiB. Null: always
-/// continue.
+/// 0; an error ends the decoding. It is not called for messages that take less than 1 MiB. Null:
+/// always continue.
 using BeginDecoding = std::function<absl::Status(int64_t bytes)>;
 
 /// Decodes a message. INVALID_ARGUMENT when `wire` is not a well-formed message of the type, or has
