@@ -155,7 +155,6 @@ bool Executor::RunNextBatch() {
     return false;
   }
   RunAt(0, batch);
-  queue_.SetRunning({});
   return true;
 }
 
@@ -195,7 +194,11 @@ void Executor::RunAt(size_t level, const Batch& batch) {
     statistics_.running_requests += std::ssize(batch.jobs);
     statistics_.interleaved_batches += level > 0 ? 1 : 0;
   }
-  Count(batch, runners_[level].Run(batch, interlude));
+  const BatchOutcome outcome = runners_[level].Run(batch, interlude);
+  if (level == 0) {
+    queue_.SetRunning({});  // before the statistics say that nothing runs
+  }
+  Count(batch, outcome);
 }
 
 bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns) {
