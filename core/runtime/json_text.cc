@@ -46,16 +46,16 @@ class NestingScan : public json::json_sax_t {
 /// Finds the first name that an object has twice.
 class NameScan : public NestingScan {
  public:
-  const std::string& repeated() const { return repeated_; }
+  const std::optional<std::string>& repeated() const { return repeated_; }
 
   bool start_object(size_t size) override {
     names_.emplace_back();
     return NestingScan::start_object(size);
   }
   bool key(std::string& name) override {
-    if (repeated_.empty()) {
+    if (!repeated_.has_value()) {
       const auto [known, is_new] = names_.back().insert(std::move(name));
-      repeated_ = is_new ? "" : *known;
+      repeated_ = is_new ? std::nullopt : std::optional(*known);
     }
     return true;
   }
@@ -66,7 +66,7 @@ class NameScan : public NestingScan {
 
  private:
   std::vector<std::set<std::string>> names_;  // of each open object
-  std::string repeated_;
+  std::optional<std::string> repeated_;
 };
 
 /// Returns whether the text is JSON, and not too deep for `scan`.
@@ -113,9 +113,9 @@ absl::StatusOr<json> ParseJsonObject(std::string_view text, const std::string& s
   return parsed;
 }
 
-std::string RepeatedJsonName(std::string_view text) {
+std::optional<std::string> RepeatedJsonName(std::string_view text) {
   NameScan scan;
-  return Accepts(text, /*ignore_comments=*/true, scan) ? scan.repeated() : "";
+  return Accepts(text, /*ignore_comments=*/true, scan) ? scan.repeated() : std::nullopt;
 }
 
 }  // namespace attention

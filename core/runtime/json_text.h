@@ -1,6 +1,7 @@
 // JSON text from a file that is not trusted.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,8 +27,8 @@ absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, const std::strin
 absl::StatusOr<nlohmann::json> ParseJsonObject(std::string_view text, const std::string& source);
 
 /// Returns the first name that an object of the text gives to two members, of which the parsers
-/// keep the last, or an empty text. `text` is JSON that CheckJsonText accepts, with or without
-/// comments.
-std::string RepeatedJsonName(std::string_view text);
+/// keep the last; none: there is no such name. `text` is JSON that CheckJsonText accepts, with or
+/// without comments.
+std::optional<std::string> RepeatedJsonName(std::string_view text);
 
 }  // namespace attention

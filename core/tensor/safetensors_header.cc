@@ -110,9 +110,9 @@ absl::Status CheckLayout(std::vector<SafetensorsEntry>& entries, uint64_t data_b
 
 absl::StatusOr<json> ParseHeader(const std::string& text) {
   ASSIGN_OR_RETURN(json header, ParseJsonObject(text, "header"));
-  if (const std::string repeated = RepeatedJsonName(text); !repeated.empty()) {
+  if (const std::optional<std::string> repeated = RepeatedJsonName(text)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "header: expected each tensor and member once, found \"", repeated, "\" again"));
+        "header: expected each tensor and member once, found \"", *repeated, "\" again"));
   }
   return header;
 }

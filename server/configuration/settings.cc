@@ -137,8 +137,8 @@ absl::StatusOr<json> ParseFile(const std::string& path) {
     const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at …"
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", what.substr(what.find("] ") + 2)));
   }
-  if (const std::string repeated = RepeatedJsonName(text); !repeated.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", repeated, ": given twice"));
+  if (const std::optional<std::string> repeated = RepeatedJsonName(text)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", *repeated, ": given twice"));
   }
   if (!parsed.is_object()) {
     return absl::InvalidArgumentError(

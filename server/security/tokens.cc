@@ -144,8 +144,8 @@ absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected {\"tokens\": [...]} and nothing else"));
   }
-  if (const std::string repeated = RepeatedJsonName(text); !repeated.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", NameOf(repeated), ": given twice"));
+  if (const std::optional<std::string> repeated = RepeatedJsonName(text)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", NameOf(*repeated), ": given twice"));
   }
   TokenTable table;
   for (const json& entry : file["tokens"]) {

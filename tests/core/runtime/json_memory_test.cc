@@ -23,7 +23,7 @@ TEST(JsonMemoryTest, TheChecksKeepNoValue) {
     const std::string text = ListOf(objects);
     const AllocationMeter meter;
     EXPECT_THAT(CheckJsonText(text, "file.json"), IsOk());
-    EXPECT_EQ(RepeatedJsonName(text), "");
+    EXPECT_EQ(RepeatedJsonName(text), std::nullopt);
     return meter.peak_bytes();
   };
   EXPECT_EQ(peak_bytes(2000), peak_bytes(1000));

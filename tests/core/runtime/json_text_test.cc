@@ -54,15 +54,17 @@ TEST(JsonTextTest, NestingIsBounded) {
 }
 
 TEST(JsonTextTest, FindsANameThatAnObjectHasTwice) {
-  EXPECT_EQ(RepeatedJsonName(R"({"a": {"b": 1}, "b": [{"a": 1}, {"a": 2}]})"), "");
+  EXPECT_EQ(RepeatedJsonName(R"({"a": {"b": 1}, "b": [{"a": 1}, {"a": 2}]})"), std::nullopt);
   EXPECT_EQ(RepeatedJsonName(R"({"a": 1, "b": 2, "a": 3} // a comment)"), "a");
   EXPECT_EQ(RepeatedJsonName(R"([{"a": [{"c": 1, "c": 2}]}])"), "c");
+  EXPECT_EQ(RepeatedJsonName(R"({"": 1, "a": 2, "": 3})"), "");
 }
 
 TEST(JsonTextTest, NamesCountForTheirOwnObjectOnly) {
-  EXPECT_EQ(RepeatedJsonName(R"({"a": {"a": {"a": 1}}, "b": {"a": 1, "b": [{"b": 1}]}})"), "");
+  EXPECT_EQ(RepeatedJsonName(R"({"a": {"a": {"a": 1}}, "b": {"a": 1, "b": [{"b": 1}]}})"),
+            std::nullopt);
   EXPECT_EQ(RepeatedJsonName(R"({"a": {"b": 1}, "c": 2, "a": {"b": 1, "b": 2}})"), "a");
-  EXPECT_EQ(RepeatedJsonName(R"({"a": 1, "a": 2)"), "") << "it is no JSON";
+  EXPECT_EQ(RepeatedJsonName(R"({"a": 1, "a": 2)"), std::nullopt) << "it is no JSON";
 }
 
 // A parser that looks at each member once for each that follows takes 10^11 steps: an hour.
@@ -80,7 +82,7 @@ TEST(JsonTextTest, AsManyMembersAsAHeaderMayHaveAreRead) {
     const auto parsed = ParseJson(text, "file.json");
     ASSERT_THAT(parsed, IsOk());
     EXPECT_EQ(parsed->size(), kMembers);
-    EXPECT_EQ(RepeatedJsonName(text), "");
+    EXPECT_EQ(RepeatedJsonName(text), std::nullopt);
   }
 }
 
