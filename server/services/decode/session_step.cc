@@ -117,9 +117,6 @@ absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const S
   if (rows.query.rows == 0 && rows.key.rows == 0) {
     return absl::InvalidArgumentError("step: expected at least one token, found none");
   }
-  if (session.target.model != nullptr) {
-    RETURN_IF_ERROR(session.target.model->CheckGrowth(sequence.length, rows.key.rows));
-  }
   return request;
 }
 
@@ -127,7 +124,8 @@ absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const S
 absl::Status CheckSessionTruncation(const SessionPlan& session, int64_t length,
                                     int64_t new_length) {
   const std::shared_ptr<const Model>& model = session.target.model;
-  return model != nullptr && new_length > 0 && new_length < length
+  const bool uses_own_rotation = model != nullptr && !session.step.options().has_rotary();
+  return uses_own_rotation && new_length > 0 && new_length < length
              ? model->CheckGrowth(new_length, length - new_length)
              : absl::OkStatus();
 }

@@ -169,9 +169,6 @@ absl::Status PlanHiddenStates(const Received<v1::AttendRequest>& request, Attend
   const RowLayout layout = LayoutOf(tensor.shape, kPaddedStatesRank);
   ASSIGN_OR_RETURN(const std::vector<SequenceRows> rows,
                    ReadLengths(field.lengths, layout, field.lengths_path));
-  for (const SequenceRows& sequence : rows) {
-    RETURN_IF_ERROR(plan.model->CheckGrowth(plan.cached_len, sequence.rows));
-  }
   PlanSelfAttention(rows, layout, plan);
   plan.output_dtype = tensor.dtype;
   plan.output_shape = tensor.shape;

@@ -132,6 +132,17 @@ absl::Status PlanInput(const Received<v1::AttendRequest>& request, const PlanTer
   }
 }
 
+// A request of a layer that gives a rotation does not use the model's own, nor has its limits.
+absl::Status CheckGrowth(const AttendPlan& plan) {
+  if (plan.model == nullptr || plan.options.wire->has_rotary()) {
+    return absl::OkStatus();
+  }
+  for (const PlannedSequence& sequence : plan.sequences) {
+    RETURN_IF_ERROR(plan.model->CheckGrowth(plan.cached_len, sequence.query.rows));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
                                     const ReplyLimit& limit, const PlanTerms& terms,
                                     AttendPlan plan) {
@@ -143,6 +154,7 @@ absl::StatusOr<AttendPlan> PlanRest(const Received<v1::AttendRequest>& request,
   } else {
     ASSIGN_OR_RETURN(plan.options, PlanOptions(request, ExtentsOf(plan)));
   }
+  RETURN_IF_ERROR(CheckGrowth(plan));
   RETURN_IF_ERROR(CheckSize(plan, limit));
   return plan;
 }

@@ -189,5 +189,22 @@ TEST_F(DecodeModelsTest, ASequenceDoesNotPassALengthAtWhichItsRotationsChange) {
   EXPECT_THAT(at_once.Do(TruncateTo(4)).result.message(), HasSubstr("its rotations change beyond"));
 }
 
+TEST_F(DecodeModelsTest, ARotationOfTheRequestDoesNotHaveTheLimitsOfTheModels) {
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {66, 32});
+  for (const char* const name : {"phi3-longrope", "llama-rope-dynamic"}) {
+    DecodeStream own(server_->NewChannel());
+    own.Must(OpenModel(name, 0));
+    own.Must(RowsStep(rows, 0, 4));
+    EXPECT_EQ(own.Do(RowsStep(rows, 4, 62)).code(), absl::StatusCode::kInvalidArgument) << name;
+    DecodeStream given(server_->NewChannel());
+    v1::DecodeRequest open = OpenModel(name, 0);
+    open.mutable_open()->mutable_options()->mutable_rotary()->set_base(10'000);
+    given.Must(open);
+    given.Must(RowsStep(rows, 0, 4));
+    given.Must(RowsStep(rows, 4, 62));
+    EXPECT_EQ(given.Must(TruncateTo(4)).result.length(), 4) << name;
+  }
+}
+
 }  // namespace
 }  // namespace attention
