@@ -12,6 +12,48 @@
 #include "client/cli/commands.h"
 #include "client/cli/flags/help.h"
 
+namespace attention {
+namespace {
+
+void AddCommands(CLI::App& app, int& exit_code) {
+  AddRunCommand(app, exit_code);
+  AddGenerateCommand(app, exit_code);
+  AddModelsCommand(app, exit_code);
+  AddHealthCommand(app, exit_code);
+  AddTopCommand(app, exit_code);
+  AddBenchCommand(app, exit_code);
+  AddPlotCommand(app, exit_code);
+  AddReportCommand(app, exit_code);
+  AddLogLevelCommand(app, exit_code);
+  AddCompletionCommand(app);
+  // Set last, because commands inherit a footer that is set before they are added.
+  app.footer(
+      "Start here:\n"
+      "  attend models                                 what the server offers\n"
+      "  attend run --random 2x5x512 --verify          one request, checked in double precision\n"
+      "  attend plot --random-tokens 1x12              which token attends to which\n"
+      "  attend bench --concurrency 4                  how fast it is\n"
+      "`attend COMMAND --help` says more.");
+}
+
+// Writes `help COMMAND` as `COMMAND --help`.
+void ReplaceHelp(CLI::App& app, std::vector<std::string>& words) {
+  if (words.empty() || words.front() != "help") {
+    return;
+  }
+  words.erase(words.begin());
+  const std::vector<CLI::App*> commands = app.get_subcommands(nullptr);
+  const auto is_named = [&words](const CLI::App* command) {
+    return command->check_name(words.front());
+  };
+  if (words.empty() || std::any_of(commands.begin(), commands.end(), is_named)) {
+    words.emplace_back("--help");
+  }
+}
+
+}  // namespace
+}  // namespace attention
+
 int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // see server/main.cc
   // Errors have the messages of gRPC; its own log would repeat them.
@@ -21,36 +63,10 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", ATTEND_VERSION);
   app.failure_message(attention::UsageError);
   int exit_code = 0;
-  attention::AddRunCommand(app, exit_code);
-  attention::AddGenerateCommand(app, exit_code);
-  attention::AddModelsCommand(app, exit_code);
-  attention::AddHealthCommand(app, exit_code);
-  attention::AddTopCommand(app, exit_code);
-  attention::AddBenchCommand(app, exit_code);
-  attention::AddPlotCommand(app, exit_code);
-  attention::AddReportCommand(app, exit_code);
-  attention::AddLogLevelCommand(app, exit_code);
-  attention::AddCompletionCommand(app);
-  // Set last, because commands inherit a footer that is set before they are added.
-  app.footer(
-      "Start here:\n"
-      "  attend models                                 what the server offers\n"
-      "  attend run --random 2x5x512 --verify          one request, checked in double precision\n"
-      "  attend plot --random-tokens 1x12              which token attends to which\n"
-      "  attend bench --concurrency 4                  how fast it is\n"
-      "`attend COMMAND --help` says more.");
+  attention::AddCommands(app, exit_code);
   try {
     std::vector<std::string> words(argv + 1, argv + argc);
-    if (!words.empty() && words.front() == "help") {  // attend help COMMAND
-      words.erase(words.begin());
-      const std::vector<CLI::App*> commands = app.get_subcommands(nullptr);
-      const auto is_named = [&words](const CLI::App* command) {
-        return command->check_name(words.front());
-      };
-      if (words.empty() || std::any_of(commands.begin(), commands.end(), is_named)) {
-        words.emplace_back("--help");
-      }
-    }
+    attention::ReplaceHelp(app, words);
     attention::RefuseEmptyValues(words);
     app.parse(std::vector(words.rbegin(), words.rend()));  // which takes them last first
   } catch (const CLI::ParseError& error) {

@@ -182,22 +182,6 @@ absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& byte
   return answer;
 }
 
-absl::StatusOr<AttendResult> DecodeStreamMessages(const AttendRequest& request,
-                                                  const std::vector<grpc::ByteBuffer>& messages) {
-  ASSIGN_OR_RETURN(StreamAssembler assembler, StreamAssembler::Create(request));
-  AttendResult result;
-  for (const grpc::ByteBuffer& bytes : messages) {
-    ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(bytes));
-    if (auto* summary = std::get_if<v1::Summary>(&message)) {
-      result.summary = std::move(*summary);
-    } else {
-      RETURN_IF_ERROR(assembler.Add(message));
-    }
-  }
-  RETURN_IF_ERROR(assembler.Finish(result));
-  return result;
-}
-
 absl::StatusOr<AttendResult> DecodeSessionAnswer(const AttendRequest& step,
                                                  const std::vector<grpc::ByteBuffer>& messages) {
   ASSIGN_OR_RETURN(StreamAssembler assembler, StreamAssembler::Create(step));

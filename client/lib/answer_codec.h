@@ -34,10 +34,6 @@ struct SessionMessage {
 };
 absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& bytes);
 
-/// Joins all messages of the stream that answered `request`.
-absl::StatusOr<AttendResult> DecodeStreamMessages(const AttendRequest& request,
-                                                  const std::vector<grpc::ByteBuffer>& messages);
-
 /// Joins the output in the messages that answered `step`, an AttendRequest without a session.
 absl::StatusOr<AttendResult> DecodeSessionAnswer(const AttendRequest& step,
                                                  const std::vector<grpc::ByteBuffer>& messages);

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -17,7 +16,7 @@
 #include "client/lib/open_inference_codec.h"
 #include "client/lib/request_codec.h"
 #include "client/lib/retry_policy.h"
-#include "client/lib/stream_assembler.h"
+#include "client/lib/streamed_answer.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 #include "proto/codec/envelope.h"
@@ -150,47 +149,19 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
                                                            const StreamSink& sink) {
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
-  std::optional<StreamAssembler> assembler;
+  StreamedAnswer answer(request, sink);
   std::optional<BlockingStream> stream;
-  std::optional<AttendResult> result;
   grpc::ByteBuffer received;
   RETURN_IF_ERROR(state_->StartStream(bytes, stream, received));
   do {
-    if (result.has_value()) {
-      return absl::InternalError(
-          "malformed answer: expected the summary last, found a message after it");
-    }
-    ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(received));
-    if (auto* summary = std::get_if<v1::Summary>(&message)) {
-      result.emplace().summary = std::move(*summary);
-      continue;
-    }
-    if (sink.assemble) {
-      // Created when the first message arrives, so that the server reports an inconsistent request.
-      if (!assembler.has_value()) {
-        ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
-      }
-      RETURN_IF_ERROR(assembler->Add(message));
-    }
-    const auto* rows = std::get_if<RowBlock>(&message);
-    if (rows != nullptr && sink.on_rows != nullptr && !sink.on_rows(*rows)) {
-      return absl::CancelledError("stopped by the caller");
-    }
+    RETURN_IF_ERROR(answer.Take(received));
   } while (stream->Read(received));
   if (const absl::Status status = stream->Finish(); !status.ok()) {
     return Explain(status, state_->options);
   }
-  if (!result.has_value()) {
-    return absl::InternalError("malformed answer: the stream ended without a summary");
-  }
-  if (sink.assemble && !assembler.has_value()) {  // an answer without rows
-    ASSIGN_OR_RETURN(assembler, StreamAssembler::Create(request));
-  }
-  if (assembler.has_value()) {
-    RETURN_IF_ERROR(assembler->Finish(*result));
-  }
-  result->client_total = absl::Now() - start;
-  return *std::move(result);
+  ASSIGN_OR_RETURN(AttendResult result, answer.Finish());
+  result.client_total = absl::Now() - start;
+  return result;
 }
 
 absl::StatusOr<AttendResult> AttentionClient::Infer(const AttendRequest& request) {

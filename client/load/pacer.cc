@@ -4,21 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <thread>
-
-#include "absl/status/status.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
 using Time = PacerClock::Steady::time_point;
-
-/// The latest time of a schedule: a year.
-constexpr double kMaxMilliseconds = 365.0 * 24 * 3600 * 1000;
 
 /// The interval at which a sleeping pacer checks whether the window is asked to end.
 constexpr std::chrono::milliseconds kCheckInterval{100};
@@ -50,62 +41,6 @@ void Count(Time due, Time now, bool is_sent, const MeasuredWindow& window, PaceT
 }
 
 }  // namespace
-
-absl::StatusOr<ArrivalTrace> ReadArrivalTrace(const std::string& path, absl::Duration warmup,
-                                              int64_t max_requests) {
-  ArrivalTrace trace{.path = path};
-  std::vector<int64_t> lengths;  // of all requests that are kept, or of none
-  std::map<int64_t, double> counts;
-  std::optional<bool> have_lengths;
-  int64_t num_measured = 0;
-  double last_ms = 0.0;
-  const auto take = [&](const std::vector<std::string>& words) -> absl::Status {
-    double at_ms = 0.0;
-    if (!absl::SimpleAtod(words[0], &at_ms) || !(at_ms >= last_ms && at_ms <= kMaxMilliseconds)) {
-      return absl::InvalidArgumentError(absl::StrCat("expected milliseconds since the start, from ",
-                                                     last_ms, " on, found \"", words[0], "\""));
-    }
-    const bool has_length = words.size() == 2;
-    if (words.size() > 2 || has_length != have_lengths.value_or(has_length)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("expected a time and, on all lines or on none, a length, found ",
-                       words.size(), words.size() == 1 ? " word" : " words"));
-    }
-    have_lengths = has_length;
-    int64_t length = 0;
-    if (has_length) {
-      ASSIGN_OR_RETURN(length, ParseLength(words[1]));
-    }
-    last_ms = at_ms;
-    if (max_requests > 0 && num_measured == max_requests) {
-      return absl::OkStatus();
-    }
-    num_measured += absl::Milliseconds(at_ms) >= warmup ? 1 : 0;
-    trace.times.emplace_back(std::llround(at_ms * 1e6));
-    if (has_length) {
-      lengths.push_back(length);
-      ++counts[length];
-    }
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(ReadLines(path, take));
-  if (trace.times.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": expected times, found none"));
-  }
-  if (num_measured == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected requests after the warm-up of ",
-                     absl::FormatDuration(warmup), " (--warmup), found the last one after ",
-                     absl::FormatDuration(absl::Milliseconds(last_ms))));
-  }
-  trace.lengths = MixOf(counts.empty() ? "" : absl::StrCat("schedule:", path), counts);
-  const std::vector<int64_t>& different = trace.lengths.lengths;
-  for (const int64_t length : lengths) {
-    trace.kinds.push_back(std::lower_bound(different.begin(), different.end(), length) -
-                          different.begin());
-  }
-  return trace;
-}
 
 PacerClock PacerClock::Real() {
   return {.now = Steady::now, .sleep_until = [](Steady::time_point until) {

@@ -1,6 +1,7 @@
 #include "client/load/protocol.h"
 
 #include "client/lib/answer_codec.h"
+#include "client/lib/streamed_answer.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

@@ -32,6 +32,24 @@ void CountPhases(const v1::Summary& summary, int64_t service_ns, LoadResult& res
                                  summary.compute_ns());
 }
 
+CallRecord RecordOf(const Answered& answered, bool is_measured) {
+  const v1::Summary& summary = answered.summary;
+  return {.is_measured = is_measured,
+          .lag_ns = NanosecondsBetween(answered.due, answered.started),
+          .latency_ns = NanosecondsBetween(answered.due, answered.ended),
+          .first_message_ns = answered.first_message.has_value()
+                                  ? NanosecondsBetween(answered.due, *answered.first_message)
+                                  : 0,
+          .tokens = answered.tokens,
+          .request_bytes = answered.request_bytes,
+          .answered_bytes = answered.answered_bytes,
+          .receive_ns = summary.receive_ns(),
+          .queue_ns = summary.queue_ns(),
+          .compute_ns = summary.compute_ns(),
+          .batch_id = summary.batch_id(),
+          .batch_requests = summary.batch_requests()};
+}
+
 }  // namespace
 
 Recorder::Recorder(const LoadOptions& options, const LoadControl& control, MeasuredWindow& window)
@@ -91,22 +109,7 @@ void Recorder::CountAnswer(const Answered& answered) {
   answered_at_ = answered.ended;
   num_measured_ += is_measured ? 1 : 0;
   unreported_ns_.Record(latency_ns);
-  const v1::Summary& summary = answered.summary;
-  AddRecord({.is_measured = is_measured,
-             .lag_ns = NanosecondsBetween(answered.due, answered.started),
-             .latency_ns = latency_ns,
-             .first_message_ns = answered.first_message.has_value()
-                                     ? NanosecondsBetween(answered.due, *answered.first_message)
-                                     : 0,
-             .tokens = answered.tokens,
-             .request_bytes = answered.request_bytes,
-             .answered_bytes = answered.answered_bytes,
-             .receive_ns = summary.receive_ns(),
-             .queue_ns = summary.queue_ns(),
-             .compute_ns = summary.compute_ns(),
-             .batch_id = summary.batch_id(),
-             .batch_requests = summary.batch_requests()},
-            answered.due);
+  AddRecord(RecordOf(answered, is_measured), answered.due);
   if (IsWithin(is_measured, answered.ended)) {
     ++result_.answers;
     result_.tokens += answered.tokens;
@@ -128,8 +131,8 @@ void Recorder::CountAnswer(const Answered& answered) {
   if (answered.is_stream) {
     result_.token_ns.Record(service_ns / std::max<int64_t>(1, answered.tokens));
   }
-  if (summary.batch_requests() > 0) {
-    CountPhases(summary, service_ns, result_);
+  if (answered.summary.batch_requests() > 0) {
+    CountPhases(answered.summary, service_ns, result_);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
+#include "client/load/arrival_trace.h"
 #include "client/load/load_result.h"
 #include "client/load/slo.h"
 #include "core/runtime/status_macros.h"

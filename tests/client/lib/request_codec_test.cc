@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "client/lib/answer_codec.h"
+#include "client/lib/streamed_answer.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "proto/attention/v1/attention.pb.h"

@@ -1,6 +1,7 @@
+#include "client/load/arrival_trace.h"
+
 #include <fstream>
 
-#include "client/load/pacer.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
