@@ -90,19 +90,11 @@ KvGrowth KvCache::GrowthFor(int64_t tokens) const {
   return growth;
 }
 
-absl::Status KvCache::Reserve(int64_t tokens) {
-  RETURN_IF_ERROR(ExpectWithin({"tokens"}, 0, kMaxPosition - length_, tokens));
+absl::StatusOr<std::vector<std::shared_ptr<KvPage>>> KvCache::MakePages(int64_t tokens) {
   const int64_t end = EndWith(tokens);
-  const int64_t first_page = next_page();
-  if (first_page < first_own_page_ && tail_ == nullptr && OwnPage(first_page) != nullptr) {
-    // Releasing a copy of the pointer synchronises with the release by the last sharer, so that its
-    // reads happen before the writes from here on. use_count() alone orders nothing.
-    std::shared_ptr<KvPage>(pages_[first_page]).reset();
-    first_own_page_ = first_page;
-  }
-  std::vector<std::shared_ptr<KvPage>> fresh;  // null: the page stays
-  size_t replaced_bytes = 0;                   // of the pages that do not stay
-  for (int64_t i = first_page; i * page_tokens() < end; ++i) {
+  std::vector<std::shared_ptr<KvPage>> fresh;
+  size_t replaced_bytes = 0;
+  for (int64_t i = next_page(); i * page_tokens() < end; ++i) {
     const int64_t capacity = CapacityToMake(i, end);
     if (capacity == 0) {
       fresh.push_back(nullptr);
@@ -119,6 +111,19 @@ absl::Status KvCache::Reserve(int64_t tokens) {
                        memory_->Describe(GrowthFor(tokens))));
     }
   }
+  return fresh;
+}
+
+absl::Status KvCache::Reserve(int64_t tokens) {
+  RETURN_IF_ERROR(ExpectWithin({"tokens"}, 0, kMaxPosition - length_, tokens));
+  const int64_t first_page = next_page();
+  if (first_page < first_own_page_ && tail_ == nullptr && OwnPage(first_page) != nullptr) {
+    // Releasing a copy of the pointer synchronises with the release by the last sharer, so that its
+    // reads happen before the writes from here on. use_count() alone orders nothing.
+    std::shared_ptr<KvPage>(pages_[first_page]).reset();
+    first_own_page_ = first_page;
+  }
+  ASSIGN_OR_RETURN(std::vector<std::shared_ptr<KvPage>> fresh, MakePages(tokens));
   const int64_t num_pages = std::max(std::ssize(pages_), first_page + std::ssize(fresh));
   pages_.reserve(num_pages);
   head_pages_.reserve(num_pages * shape_.num_kv_heads);

@@ -119,6 +119,9 @@ class KvCache {
   const KvPage* OwnPage(int64_t index) const;
   /// Returns the capacity of the page that Reserve must make; 0: the page stays as it is.
   int64_t CapacityToMake(int64_t index, int64_t end) const;
+  /// Makes the pages from next_page() on for `tokens` more; null: the page stays as it is. Returns
+  /// the errors of Reserve.
+  absl::StatusOr<std::vector<std::shared_ptr<KvPage>>> MakePages(int64_t tokens);
   /// Returns the number of tokens that the cache has when Reserve has room for them; 0: none.
   int64_t EndWith(int64_t tokens) const { return tokens == 0 ? 0 : length_ + tokens; }
   /// Returns the page of the next token, which has earlier tokens unless this is its first.

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
+#include <unordered_map>
 
 #include "core/attention/kv_cache.h"
 
@@ -30,6 +33,25 @@ inline CachePage CachePageOf(std::span<const KvCache> caches, int64_t token) {
 inline int64_t NextPage(const KvCache& cache, int64_t token) {
   const int64_t page_tokens = cache.shape().page_tokens;
   return token + page_tokens - token % page_tokens;
+}
+
+/// A page of a prefix or of a parked session, both of which can be given up.
+struct FreeablePage {
+  std::string account;
+  int64_t size_bytes = 0;
+  /// The number of caches that would still have it.
+  int64_t num_users = 0;
+};
+
+using FreeablePages = std::unordered_map<const void*, FreeablePage>;
+
+/// Returns the memory that each account would have back.
+inline std::map<std::string, int64_t> FreedBytes(const FreeablePages& pages) {
+  std::map<std::string, int64_t> freed;
+  for (const auto& [_, page] : pages) {
+    freed[page.account] += page.num_users <= 0 ? page.size_bytes : 0;
+  }
+  return freed;
 }
 
 }  // namespace attention

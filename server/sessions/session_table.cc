@@ -4,7 +4,6 @@
 #include <chrono>
 #include <map>
 #include <random>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -147,13 +146,7 @@ absl::Status SessionTable::ReserveFor(const std::string& account, std::vector<Kv
 // It looks at prefixes first and stops when they are enough: evicting them is usual.
 bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
                             MayEndParked may_end_parked) {
-  struct Page {
-    std::string account;
-    int64_t size_bytes = 0;
-    /// The caches that would still have it.
-    int64_t num_users = 0;
-  };
-  std::unordered_map<const void*, Page> pages;
+  FreeablePages pages;
   const std::shared_ptr<KvMemory> part = memory(account);
   const auto own_bytes = static_cast<int64_t>(part->used_bytes());
   int64_t own_freed = 0;
@@ -163,7 +156,7 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
   };
   prefixes_.VisitPages([&](const std::string& owner, const CachePage& page) {
     const bool is_new =
-        pages.try_emplace(page.page, Page{owner, page.size_bytes, page.num_users}).second;
+        pages.try_emplace(page.page, FreeablePage{owner, page.size_bytes, page.num_users}).second;
     MutexLock lock(mutex_);
     if (is_new && page.num_users <= 0 && (owner == account || CacheBytesOf(owner) > own_bytes)) {
       (owner == account ? own_freed : others_freed) += page.size_bytes;
@@ -178,15 +171,12 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
     for (const auto& [_, waiting] : waiting_) {
       waiting.parked.session->VisitPages([&](const CachePage& page) {
         const std::string& owner = waiting.parked.place->account();
-        --pages.try_emplace(page.page, Page{owner, page.size_bytes, page.num_users})
+        --pages.try_emplace(page.page, FreeablePage{owner, page.size_bytes, page.num_users})
               .first->second.num_users;
       });
     }
   }
-  std::map<std::string, int64_t> freed;
-  for (const auto& [_, page] : pages) {
-    freed[page.account] += page.num_users <= 0 ? page.size_bytes : 0;
-  }
+  std::map<std::string, int64_t> freed = FreedBytes(pages);
   own_freed = freed[account];
   others_freed = 0;
   for (const auto& [other, bytes] : freed) {
