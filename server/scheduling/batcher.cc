@@ -12,23 +12,29 @@
 namespace attention {
 namespace {
 
-absl::Status StatusOfAbandoned(const Job& job, int64_t queue_ns) {
+absl::Status StatusOfLost(const Job& job, TimePoint now) {
   return Contain("ending a request", [&] {
-    return job.is_cancelled()
-               ? Refuse(absl::StatusCode::kCancelled,
-                        "the caller cancelled while the request waited",
-                        {.reason = RefusalReason::kDeadline})  // if it did so at its deadline
-               : Refuse(absl::StatusCode::kDeadlineExceeded,
-                        absl::StrCat("the deadline passed while the request waited, after ",
-                                     queue_ns / 1000000, " ms"),
-                        {.reason = RefusalReason::kDeadline});
+    const Refusal refusal = {.reason = RefusalReason::kDeadline};
+    if (job.is_cancelled()) {  // perhaps at its deadline
+      return Refuse(absl::StatusCode::kCancelled, "the caller cancelled while the request waited",
+                    refusal);
+    }
+    const auto milliseconds = [](std::chrono::nanoseconds time) { return time.count() / 1000000; };
+    const std::string waited = absl::StrCat(milliseconds(now - job.description().arrival), " ms");
+    return Refuse(absl::StatusCode::kDeadlineExceeded,
+                  IsAbandoned(job, now)
+                      ? absl::StrCat("the deadline passed while the request waited, after ", waited)
+                      : absl::StrCat("the request waited ", waited, " and takes about ",
+                                     milliseconds(job.expected_time()), " ms, its deadline is in ",
+                                     milliseconds(job.description().deadline - now), " ms"),
+                  refusal);
   });
 }
 
-void FinishAbandonedJob(Job& job, TimePoint now) {
+void FinishLostJob(Job& job, TimePoint now) {
   BatchStats stats;
   stats.queue_ns = Nanoseconds(now - job.description().arrival);
-  job.Finish(StatusOfAbandoned(job, stats.queue_ns), stats);
+  job.Finish(StatusOfLost(job, now), stats);
 }
 
 }  // namespace
@@ -46,6 +52,15 @@ Priority HighestOf(const Batch& batch) {
 }
 
 namespace {
+
+// Returns when a batch of the job that starts now should end. A job that is tried whatever its
+// estimate, or that has little more time than it takes, keeps no other out of a batch of twice its
+// own time.
+TimePoint LatestEndOf(const Job& job, TimePoint start) {
+  return job.expected_time().count() == 0
+             ? TimePoint::max()
+             : std::max(job.description().deadline, start + 2 * job.expected_time());
+}
 
 // Finds the jobs that should wait for the batch after `running`, in which several jobs share a
 // model's weights: they would read them again for a few rows. A higher priority does not wait.
@@ -70,15 +85,15 @@ class Sharing {
 
 }  // namespace
 
-/// Selects the jobs of one batch. Jobs without a waiting caller are taken too, which frees their
-/// room in the queue.
+/// Selects the jobs of one batch. Jobs that would be computed in vain are taken too, which frees
+/// their room in the queue.
 class Batcher::Selection {
  public:
-  Selection(const BatchLimits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
+  Selection(const BatchLimits& limits, const Calls& calls) : limits_(limits), calls_(calls) {}
 
   bool Takes(const Job& job) {
-    now_ = now_.has_value() ? now_ : clock_();
-    if (IsAbandoned(job, *now_)) {
+    now_ = now_.has_value() ? now_ : calls_.clock();
+    if (IsLost(job, *now_)) {
       return true;
     }
     const JobDescription& description = job.description();
@@ -89,6 +104,18 @@ class Batcher::Selection {
       is_full_ = true;  // smaller jobs behind it do not pass it
       return false;
     }
+    const TimePoint latest_end = LatestEndOf(job, *now_);
+    if (key_.has_value() && std::min(latest_end_, latest_end) < TimePoint::max()) {
+      const TimePoint end = EndWith(description);
+      if (end > latest_end) {
+        return false;  // those behind it may have more time
+      }
+      if (end > latest_end_) {
+        is_full_ = true;
+        return false;
+      }
+    }
+    latest_end_ = std::min(latest_end_, latest_end);
     key_ = description.key;
     tokens_ += TokensOf(description);
     flops_ += description.flops;
@@ -113,9 +140,16 @@ class Batcher::Selection {
            cache_bytes_ + description.cache_bytes <= limits_.max_cache_bytes;
   }
 
+  // Returns when the batch would end with the job.
+  TimePoint EndWith(const JobDescription& description) const {
+    const WorkEstimate work = calls_.estimate(*key_, flops_ + description.flops);
+    return *now_ + std::chrono::nanoseconds(work.alone_ns);
+  }
+
   const BatchLimits& limits_;
-  const Clock& clock_;
+  const Calls& calls_;
   std::optional<TimePoint> now_;
+  TimePoint latest_end_ = TimePoint::max();
   std::optional<BatchKey> key_;
   bool is_full_ = false;
   int64_t tokens_ = 0;
@@ -125,9 +159,8 @@ class Batcher::Selection {
   int64_t cache_bytes_ = 0;
 };
 
-Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock,
-                 Requeue requeue)
-    : limits_(limits), queue_(queue), clock_(std::move(clock)), requeue_(std::move(requeue)) {
+Batcher::Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Calls calls)
+    : limits_(limits), queue_(queue), calls_(std::move(calls)) {
   limits_.max_flops *= num_threads;
 }
 
@@ -137,15 +170,15 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
   if (taken.empty()) {
     return batch;
   }
-  batch.start = clock_();
+  batch.start = calls_.clock();
   batch.position = queue_.taken_start();
   const auto gone = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
-    if (IsAbandoned(*job, batch.start)) {
-      FinishAbandonedJob(*job, batch.start);
+    if (IsLost(*job, batch.start)) {
+      FinishLostJob(*job, batch.start);
       return true;
     }
     if (!job->TakeMemory()) {
-      requeue_(std::move(job));
+      calls_.requeue(std::move(job));
       return true;
     }
     batch.sequences += static_cast<int64_t>(job->description().sequences.size());
@@ -164,7 +197,7 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
 
 Batch Batcher::Next() {
   while (true) {
-    Selection selection(limits_, clock_);
+    Selection selection(limits_, calls_);
     std::vector<std::shared_ptr<Job>> taken =
         queue_.WaitAndTake({limits_.max_delay, limits_.max_tokens},
                            [&](const Job& job) { return selection.Takes(job); });
@@ -178,7 +211,7 @@ Batch Batcher::Next() {
 
 Batch Batcher::NextBefore(double position, bool allows_long, const Batch& running) {
   const Sharing sharing(running, limits_.shared_rows);
-  Selection selection(limits_, clock_);
+  Selection selection(limits_, calls_);
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
     return standing.finish <= position &&
            (allows_long || job.description().flops <= limits_.max_flops) &&
@@ -188,7 +221,7 @@ Batch Batcher::NextBefore(double position, bool allows_long, const Batch& runnin
 
 Batch Batcher::NextShort(int64_t max_ns, const Batch& running) {
   const Sharing sharing(running, limits_.shared_rows);
-  Selection selection(limits_, clock_);
+  Selection selection(limits_, calls_);
   int64_t taken_ns = 0;
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
     const bool is_short = taken_ns + standing.added_ns <= max_ns &&
@@ -202,10 +235,10 @@ Batch Batcher::NextShort(int64_t max_ns, const Batch& running) {
   }));
 }
 
-void Batcher::FinishAbandoned() {
-  const TimePoint now = clock_();
-  for (const std::shared_ptr<Job>& job : queue_.TakeAbandoned(now)) {
-    FinishAbandonedJob(*job, now);
+void Batcher::FinishLost() {
+  const TimePoint now = calls_.clock();
+  for (const std::shared_ptr<Job>& job : queue_.TakeLost(now)) {
+    FinishLostJob(*job, now);
   }
 }
 

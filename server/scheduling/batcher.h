@@ -52,18 +52,24 @@ Priority HighestOf(const Batch& batch);
 class Batcher {
  public:
   using Clock = std::function<TimePoint()>;
-  /// Queues a job again, or ends it. Does not throw.
-  using Requeue = std::function<void(std::shared_ptr<Job>)>;
+  struct Calls {
+    Clock clock;
+    /// Estimates a batch.
+    std::function<WorkEstimate(const BatchKey& key, double flops)> estimate;
+    /// Gets the jobs that find no memory (Job::TakeMemory): queues a job again, or ends it. Does
+    /// not throw.
+    std::function<void(std::shared_ptr<Job>)> requeue;
+  };
 
-  /// `queue` outlives this. `num_threads` is the number of compute threads. `requeue` gets the jobs
-  /// that find no memory (Job::TakeMemory); null: none does.
-  Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Clock clock,
-          Requeue requeue = nullptr);
+  /// `queue` outlives this. `num_threads` is the number of compute threads.
+  Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Calls calls);
 
   /// Waits for a job, and for further jobs at most for `max_delay`. The first job in the queue's
   /// order decides the key. Jobs of the same key join it in order, up to the first that does not
-  /// fit, past jobs of other keys. Expired and cancelled jobs are finished with DEADLINE_EXCEEDED
-  /// or CANCELLED. A batch without jobs means that the queue is closed and empty. Called by one
+  /// fit, past jobs of other keys. A job does not join when the batch would then end after the
+  /// deadline of one of its jobs; but no job can keep others out of a batch that takes twice its
+  /// own time. Jobs that would be computed in vain are finished with DEADLINE_EXCEEDED or
+  /// CANCELLED. A batch without jobs means that the queue is closed and empty. Called by one
   /// thread.
   Batch Next();
 
@@ -80,19 +86,18 @@ class Batcher {
   /// calls Next.
   Batch NextShort(int64_t max_ns, const Batch& running);
 
-  /// Finishes the jobs that no caller waits for, wherever they stand in the queue. Called by the
-  /// thread that calls Next.
-  void FinishAbandoned();
+  /// Finishes the jobs that would be computed in vain, wherever they stand in the queue. Called by
+  /// the thread that calls Next.
+  void FinishLost();
 
  private:
   class Selection;
-  /// Forms a batch of the jobs whose callers still wait and that get memory.
+  /// Forms a batch of the jobs that are not computed in vain and that get memory.
   Batch MakeBatch(std::vector<std::shared_ptr<Job>> taken);
 
   BatchLimits limits_;  // max_flops is the sum over all threads
   RequestQueue& queue_;
-  const Clock clock_;
-  const Requeue requeue_;
+  const Calls calls_;
   uint64_t next_id_ = 1;
 };
 

@@ -33,8 +33,11 @@ Executor::Executor(const ExecutorOptions& options)
       replies_(options.max_reply_bytes, options.reply_patience),
       queue_(options.queue),
       side_(kSideThreads),
-      batcher_(queue_, options.batch, options.num_threads, clock_,
-               [this](std::shared_ptr<Job> job) { Requeue(std::move(job)); }),
+      batcher_(queue_, options.batch, options.num_threads,
+               {.clock = clock_,
+                .estimate = [this](const BatchKey& key,
+                                   double flops) { return speed_.Estimate(key, flops); },
+                .requeue = [this](std::shared_ptr<Job> job) { Requeue(std::move(job)); }}),
       pool_(options.num_threads),
       runners_{{{pool_, clock_}, {pool_, clock_}, {pool_, clock_}}},
       dispatcher_([this] { Dispatch(); }) {
@@ -160,8 +163,7 @@ bool Executor::RunNextBatch() {
 
 // Nothing allocates before the runner is called, so a batch that was taken always runs.
 void Executor::RunAt(size_t level, const Batch& batch) {
-  const WorkEstimate work = speed_.Estimate(batch.jobs.front()->description().key, batch.flops);
-  const std::chrono::nanoseconds expected(std::max(work.added_ns, work.alone_ns));
+  const std::chrono::nanoseconds expected = ExpectedTime(batch);
   const bool is_passable = batch.is_long && level + 1 < kLevels;
   const auto announce = [&, priority = HighestOf(batch)](int64_t used_ns) {
     queue_.SetRunning({.until = clock_() + expected - std::chrono::nanoseconds(used_ns),
@@ -202,7 +204,7 @@ void Executor::RunAt(size_t level, const Batch& batch) {
 }
 
 bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns) {
-  batcher_.FinishAbandoned();
+  batcher_.FinishLost();
   if (long_batch.is_long) {
     const double position =
         long_batch.position + static_cast<double>(used_ns) / ShareOf(HighestOf(long_batch));
@@ -214,6 +216,9 @@ bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns
       return true;
     }
   }
+  if (!long_batch.is_long && used_ns <= ExpectedTime(long_batch).count()) {
+    return false;  // passing it would make it late for little
+  }
   const Batch passing = batcher_.NextShort(kShortNs, long_batch);
   if (!passing.jobs.empty()) {
     RunAt(level, passing);
@@ -221,9 +226,16 @@ bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns
   return false;
 }
 
+std::chrono::nanoseconds Executor::ExpectedTime(const Batch& batch) const {
+  const WorkEstimate work = speed_.Estimate(batch.jobs.front()->description().key, batch.flops);
+  return std::chrono::nanoseconds(std::max(work.added_ns, work.alone_ns));
+}
+
 void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
   const absl::Status learned = ContainVoid("learning from the batch", [&] {
-    if (outcome.is_complete) {
+    // A batch that was given up tells too that it takes longer than expected. Without these, only
+    // the fast ones would count when deadlines are short.
+    if (outcome.is_complete || outcome.compute_ns > ExpectedTime(batch).count()) {
       speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.compute_ns);
     }
   });

@@ -111,6 +111,8 @@ class Executor {
   /// Runs one batch that passes the long one of the level below, which has used `used_ns` of the
   /// machine. Returns true when the queue's order may have another such batch.
   bool LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns);
+  /// Returns the time that the batch should take.
+  std::chrono::nanoseconds ExpectedTime(const Batch& batch) const;
   /// Updates estimates and counts with the measurements of the batch.
   void Count(const Batch& batch, const BatchOutcome& outcome);
 

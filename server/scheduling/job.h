@@ -1,6 +1,7 @@
 // One admitted request in the scheduler.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -130,6 +131,11 @@ class Job {
   /// Returns whether the caller no longer waits for the answer.
   virtual bool is_cancelled() const = 0;
 
+  /// The time that the job takes alone, by the estimate with which it was queued; 0: it is not
+  /// known, or the job is tried whatever the estimate (DeadlineProbes). The queue sets it.
+  std::chrono::nanoseconds expected_time() const { return expected_time_; }
+  void set_expected_time(std::chrono::nanoseconds time) { expected_time_ = time; }
+
   /// Returns the size of the reply's memory in bytes.
   virtual int64_t reply_bytes() const { return 0; }
   /// Keeps `part` as long as the reply's memory exists or may exist, and calls its SetComputed when
@@ -173,12 +179,19 @@ class Job {
 
  private:
   JobDescription description_;
+  std::chrono::nanoseconds expected_time_{0};
 };
 
 /// Returns whether the caller no longer waits for the answer: the job is cancelled or past its
 /// deadline.
 inline bool IsAbandoned(const Job& job, TimePoint now) {
   return job.is_cancelled() || job.description().deadline <= now;
+}
+
+/// Returns whether computing the job would be in vain: it is abandoned, or would be before its end
+/// if it began now.
+inline bool IsLost(const Job& job, TimePoint now) {
+  return IsAbandoned(job, now) || job.description().deadline - now < job.expected_time();
 }
 
 }  // namespace attention

@@ -14,6 +14,13 @@ using std::chrono::nanoseconds;
 // tenant of an account leaves room for another.
 constexpr double kShareOfTenant = 4;
 
+// Returns how much longer than expected a wait may be: a quarter of it, and the job's own time,
+// since other jobs of its batch may be behind it. When the queue is as long as deadlines allow,
+// each job that is taken has this time to spare; without it, most of them would end too late.
+int64_t SpareOf(int64_t wait_ns, const WorkEstimate& work) {
+  return std::min(wait_ns, wait_ns / 4 + work.alone_ns);
+}
+
 // The retries of refused jobs are spread over this time at most, or over the longest wait.
 constexpr nanoseconds kMaxSpread = std::chrono::seconds(1);
 constexpr nanoseconds kLongestSpread = std::chrono::minutes(1);  // without a longest wait
@@ -174,11 +181,13 @@ absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
          .retry_after_ms = Milliseconds(wait_ns),
          .estimated_wait_ms = Milliseconds(wait_ns)});
   }
-  if (wait_ns + candidate.work.alone_ns > left_ns) {
+  const int64_t spare_ns = SpareOf(wait_ns, candidate.work);
+  if (wait_ns + spare_ns + candidate.work.alone_ns > left_ns) {
     return RefuseFor(candidate, RefusalReason::kDeadline,
                      absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
-                                  " ms and take ", Milliseconds(candidate.work.alone_ns),
-                                  " ms, its deadline is in ", Milliseconds(left_ns), " ms"));
+                                  " ms, perhaps ", Milliseconds(spare_ns), " ms longer, and take ",
+                                  Milliseconds(candidate.work.alone_ns), " ms, its deadline is in ",
+                                  Milliseconds(left_ns), " ms"));
   }
   return absl::OkStatus();
 }

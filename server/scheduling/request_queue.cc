@@ -81,6 +81,7 @@ absl::Status RequestQueue::PushAgain(JobPointer job, const WorkEstimate& work) {
 }
 
 void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
+  job->set_expected_time(nanoseconds(work.alone_ns));
   const JobDescription& description = job->description();
   const RequestClass& request_class = description.request_class;
   for (TenantShares* const shares : {&work_ns_, &bytes_, &requests_}) {
@@ -112,22 +113,22 @@ bool RequestQueue::Sweep(TimePoint now) {
     return false;
   }
   next_sweep_ = now + kSweepInterval;
-  const size_t before = abandoned_.size();
+  const size_t before = lost_.size();
   for (auto entry = jobs_.begin(); entry != jobs_.end();) {
-    entry = IsAbandoned(*entry->second.job, now) ? Remove(entry, abandoned_) : std::next(entry);
+    entry = IsLost(*entry->second.job, now) ? Remove(entry, lost_) : std::next(entry);
   }
-  return abandoned_.size() > before;
+  return lost_.size() > before;
 }
 
-std::vector<RequestQueue::JobPointer> RequestQueue::TakeAbandoned(TimePoint now) {
+std::vector<RequestQueue::JobPointer> RequestQueue::TakeLost(TimePoint now) {
   MutexLock lock(mutex_);
   Sweep(now);
-  return std::exchange(abandoned_, {});
+  return std::exchange(lost_, {});
 }
 
 std::vector<RequestQueue::JobPointer> RequestQueue::TakeLocked(
     absl::FunctionRef<bool(const Job&, const Standing&)> select) {
-  std::vector<JobPointer> taken = std::exchange(abandoned_, {});
+  std::vector<JobPointer> taken = std::exchange(lost_, {});
   bool is_first = true;
   for (auto entry = jobs_.begin(); entry != jobs_.end();) {
     if (!select(*entry->second.job, entry->second.standing)) {
@@ -162,7 +163,7 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
   if (jobs_.empty()) {  // nothing runs either
     flows_.Clear();
   }
-  while (jobs_.empty() && abandoned_.empty() && !is_closed_) {
+  while (jobs_.empty() && lost_.empty() && !is_closed_) {
     changed_.Wait(mutex_);
   }
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {

@@ -80,7 +80,7 @@ class HeldBytes {
 };
 
 /// Holds jobs in the order of their start tags (RequestFlows): first in, first out within a flow.
-/// Jobs without a waiting caller (IsAbandoned) leave when others need their room. Never blocks a
+/// Jobs that would be computed in vain (IsLost) leave when others need their room. Never blocks a
 /// producer. Thread-safe.
 class RequestQueue {
  public:
@@ -135,9 +135,9 @@ class RequestQueue {
   /// Sets the tag that the running batch has reached: later jobs start there, or after it.
   void SetPosition(double position);
 
-  /// Takes the jobs without a waiting caller, which the caller of this function finishes. Searches
-  /// the queue at most once in kSweepInterval.
-  std::vector<JobPointer> TakeAbandoned(TimePoint now);
+  /// Takes the jobs that would be computed in vain, which the caller of this function finishes.
+  /// Searches the queue at most once in kSweepInterval.
+  std::vector<JobPointer> TakeLost(TimePoint now);
   static constexpr std::chrono::milliseconds kSweepInterval{10};
 
   /// Sets the batch that is being computed.
@@ -168,8 +168,8 @@ class RequestQueue {
     TimePoint now;
   };
 
-  /// Applies all checks. If one fails, jobs without a waiting caller leave, and the checks are
-  /// applied again.
+  /// Applies all checks. If one fails, jobs that would be computed in vain leave, and the
+  /// checks are applied again.
   absl::Status Check(const Candidate& candidate) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Applies all checks to the queue as it is.
   absl::Status CheckOnce(const Candidate& candidate) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -196,8 +196,8 @@ class RequestQueue {
   std::map<Order, Entry>::iterator Remove(std::map<Order, Entry>::iterator entry,
                                           std::vector<JobPointer>& taken)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Removes the jobs without a waiting caller. Returns false when there were none, or when it was
-  /// too early to search.
+  /// Removes the jobs that would be computed in vain. Returns false when there were none, or when
+  /// it was too early to search.
   bool Sweep(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<JobPointer> TakeLocked(absl::FunctionRef<bool(const Job&, const Standing&)> select)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -209,7 +209,7 @@ class RequestQueue {
   std::map<std::string, TimePoint> next_retries_ ABSL_GUARDED_BY(mutex_);
   CondVar changed_;
   std::map<Order, Entry> jobs_ ABSL_GUARDED_BY(mutex_);
-  std::vector<JobPointer> abandoned_ ABSL_GUARDED_BY(mutex_);  // removed, to be finished
+  std::vector<JobPointer> lost_ ABSL_GUARDED_BY(mutex_);  // removed, to be finished
   TimePoint next_sweep_ ABSL_GUARDED_BY(mutex_);
   RequestFlows flows_ ABSL_GUARDED_BY(mutex_);
   double taken_start_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# overload.sh SHAPE [SECONDS]: what a server keeps when it is offered five times what it can do. Server on core 0, client on
+# overload.sh SHAPE [SECONDS [DEADLINE]]: what a server keeps when it is offered five times what it can do, by callers that wait for
+# DEADLINE (30s). Server on core 0, client on
 # core 1: first the peak (closed loop), then the open loop; prints goodput, latency of what was accepted, how soon refusals came
 # by the client's clock and by the server's own (--log-requests), and the server's memory meanwhile.
-#   tests/bench/overload.sh 1x512x512 60
+#   tests/bench/overload.sh 1x512x512 60 200ms
 set -euo pipefail
-shape=${1:?usage: overload.sh SHAPE [SECONDS]} seconds=${2:-60}
+shape=${1:?usage: overload.sh SHAPE [SECONDS [DEADLINE]]} seconds=${2:-60} deadline=${3:-30s}
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 bin=$here/../../build/release/bin
 # shellcheck source=tests/support/server_address.sh
@@ -28,7 +29,7 @@ peak=$("${bench[@]}" -c 4 --connections=4 -z 4s 2>/dev/null | python3 -c 'import
   awk '/VmRSS/ { print int($2 / 1024) }' "/proc/$server/status" 2>/dev/null || true
   sleep 1
 done) >"$folder/memory" &
-"${bench[@]}" --rate="$(python3 -c "print($peak * 5)")" --connections=4 -z "${seconds}s" --verify-sample=0 >"$folder/report" 2>/dev/null || true
+"${bench[@]}" --rate="$(python3 -c "print($peak * 5)")" "--timeout=$deadline" --connections=4 -z "${seconds}s" --verify-sample=0 >"$folder/report" 2>/dev/null || true
 kill "$server"
 wait "$server" 2>/dev/null || true
 server=
@@ -42,7 +43,7 @@ own = [float(ms) for line in open(f"{folder}/log") if "RESOURCE_EXHAUSTED" in li
        for ms in re.findall(r"total_ms=([0-9.]+)", line)]
 print(f"peak      {peak:.1f} requests/s; offered five times that")
 print(f"goodput   {report['goodput_per_s']:.1f} /s = {report['goodput_per_s'] / peak:.0%} of the peak")
-print(f"accepted  p99 {report['latency_ms']['p99']:.0f} ms")
+print(f"accepted  p99 {report['latency_ms']['p99'] or 0:.0f} ms")
 for code, number in report["errors"].items():
     print(f"refused   {number} with {code}, after {report['error_latency_ms'].get(code, {}).get('p50') or 0:.2f} ms (median, from when it was due)")
 if own:

@@ -8,6 +8,7 @@ namespace attention {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -20,14 +21,27 @@ class BatcherTest : public ::testing::Test {
     return job;
   }
 
+  // Pushes a job that is expected to take 100 ns.
+  std::shared_ptr<FakeJob> PushDue(nanoseconds time_left) {
+    auto job = FakeJob::Make({.lengths = {1}, .flops = 100, .deadline = now_ + time_left});
+    EXPECT_THAT(queue_.Push(job, {.added_ns = 1, .alone_ns = 100}, now_), IsOk());
+    return job;
+  }
+
   TimePoint now_ = TimePoint(std::chrono::hours(1));
   RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100}};
   std::vector<std::shared_ptr<Job>> requeued_;
-  Batcher batcher_{queue_,
-                   {.max_tokens = 10, .max_flops = 500, .shared_rows = 6, .max_cache_bytes = 1000},
-                   /*num_threads=*/2,
-                   [this] { return now_; },
-                   [this](std::shared_ptr<Job> job) { requeued_.push_back(std::move(job)); }};
+  Batcher batcher_{
+      queue_,
+      {.max_tokens = 10, .max_flops = 500, .shared_rows = 6, .max_cache_bytes = 1000},
+      /*num_threads=*/2,
+      {.clock = [this] { return now_; },
+       .estimate =
+           [](const BatchKey&, double flops) {
+             const auto ns = static_cast<int64_t>(flops);
+             return WorkEstimate{ns, ns};
+           },
+       .requeue = [this](std::shared_ptr<Job> job) { requeued_.push_back(std::move(job)); }}};
 };
 
 TEST_F(BatcherTest, MakesOneBatchOfWhateverWaits) {
@@ -242,7 +256,7 @@ TEST_F(BatcherTest, WhatNobodyWaitsForLeavesTheQueueWhileAnotherRuns) {
   const auto live = Push();
   cancelled->Cancel();
   now_ += milliseconds(20);
-  batcher_.FinishAbandoned();
+  batcher_.FinishLost();
   EXPECT_TRUE(absl::IsCancelled(cancelled->status()));
   EXPECT_TRUE(absl::IsDeadlineExceeded(late->status()));
   EXPECT_EQ(queue_.state().requests, 1);
@@ -254,6 +268,50 @@ TEST_F(BatcherTest, EndsWhenTheQueueIsClosedAndEmpty) {
   queue_.Close();
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(last));
   EXPECT_THAT(batcher_.Next().jobs, IsEmpty());
+}
+
+// Each takes 100 ns.
+TEST_F(BatcherTest, ABatchEndsByTheDeadlinesOfItsJobs) {
+  const auto first = PushDue(nanoseconds(250));
+  const auto second = PushDue(nanoseconds(1000));
+  const auto third = PushDue(nanoseconds(1000));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, second));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(third));
+}
+
+TEST_F(BatcherTest, AJobWithLittleTimeKeepsNoOtherOutOfABatchOfTwiceItsTime) {
+  const auto hurried = PushDue(nanoseconds(101));
+  const auto second = PushDue(nanoseconds(1000));
+  const auto third = PushDue(nanoseconds(1000));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(hurried, second));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(third));
+}
+
+TEST_F(BatcherTest, AJobThatWouldEndTooLateIsPassed) {
+  const auto first = PushDue(nanoseconds(1000));
+  const auto second = PushDue(nanoseconds(1000));
+  const auto hurried = PushDue(nanoseconds(150));
+  const auto patient = PushDue(nanoseconds(1000));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(first, second, patient));
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(hurried));
+}
+
+TEST_F(BatcherTest, AJobThatCannotEndInTimeIsNotComputed) {
+  const auto late = PushDue(nanoseconds(159));
+  const auto in_time = PushDue(nanoseconds(160));
+  now_ += nanoseconds(60);
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(in_time));
+  EXPECT_THAT(late->status(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       HasSubstr(" ms and takes about 0 ms, its deadline is in 0 ms")));
+}
+
+TEST_F(BatcherTest, AJobThatIsTriedIsComputedUntilItsDeadline) {
+  FakeJobSpec spec = {.flops = 100, .deadline = now_ + nanoseconds(10)};
+  const auto tried = Push(spec);
+  const auto other = Push({.flops = 100});
+  now_ += nanoseconds(9);
+  EXPECT_THAT(batcher_.Next().jobs, ElementsAre(tried, other));
 }
 
 }  // namespace

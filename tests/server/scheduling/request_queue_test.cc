@@ -161,10 +161,10 @@ TEST(RequestQueueTest, LooksForTheDeadOnceInAnInterval) {
   ASSERT_THAT(Push(queue, first), IsOk());
   ASSERT_THAT(Push(queue, second), IsOk());
   first->Cancel();
-  EXPECT_THAT(queue.TakeAbandoned(kNow), ElementsAre(first));
+  EXPECT_THAT(queue.TakeLost(kNow), ElementsAre(first));
   second->Cancel();
-  EXPECT_THAT(queue.TakeAbandoned(kNow + RequestQueue::kSweepInterval / 2), IsEmpty());
-  EXPECT_THAT(queue.TakeAbandoned(kNow + RequestQueue::kSweepInterval), ElementsAre(second));
+  EXPECT_THAT(queue.TakeLost(kNow + RequestQueue::kSweepInterval / 2), IsEmpty());
+  EXPECT_THAT(queue.TakeLost(kNow + RequestQueue::kSweepInterval), ElementsAre(second));
 }
 
 }  // namespace
