@@ -95,8 +95,12 @@ absl::Status AddedTokens::BuildTries(const Normalizer& normalizer) {
                                                      kMaxSearchedTokenBytes,
                                                      " bytes, found one of ", content.text.size()));
     }
-    if (!content.text.empty()) {
-      (token.normalized ? in_normalized_ : in_text_).Add(content.text, id);
+    Trie& trie = token.normalized ? in_normalized_ : in_text_;
+    const std::optional<Trie::Match> known = trie.FindLongest(content.text);
+    // Of tokens that become the same text, the one of the lowest id is found. The library takes any
+    // of them, a different one in each process.
+    if (!content.text.empty() && (!known.has_value() || known->size_bytes < content.text.size())) {
+      trie.Add(content.text, id);
     }
   }
   return absl::OkStatus();

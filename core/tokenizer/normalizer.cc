@@ -29,12 +29,16 @@ void Filter(Piece& piece, Keep keep) {
 }
 
 absl::Status NormalizePiece(NormalizationForm form, Piece& piece) {
-  // Normalizes the bytes of the first character alone, to get their new length. It is inexact if
-  // the character is composed with the next one, but then no piece begins between the two.
+  // Normalizes the bytes of the first character alone, to get their new length. If it is composed
+  // with the next one, the bytes may end within a character, which then counts as a whole.
   ASSIGN_OR_RETURN(const std::string first,
                    Normalized(form, std::string_view(piece.text).substr(0, piece.first_bytes)));
   ASSIGN_OR_RETURN(piece.text, Normalized(form, piece.text));
-  piece.first_bytes = std::min(first.size(), piece.text.size());
+  const size_t end = std::min(first.size(), piece.text.size());
+  piece.first_bytes = 0;
+  while (piece.first_bytes < end) {
+    NextCharacter(piece.text, piece.first_bytes);
+  }
   return absl::OkStatus();
 }
 
@@ -101,7 +105,7 @@ absl::Status Replace(const Pattern& pattern, const std::string& content, size_t 
     } else {
       replaced.text.append(piece.text, span.begin, span.end - span.begin);
     }
-    if (span.end <= piece.first_bytes) {
+    if (span.begin < piece.first_bytes && span.end <= piece.first_bytes) {
       replaced.first_bytes = replaced.text.size();
     } else if (!span.is_match && first_end > span.begin) {
       replaced.first_bytes = begin + first_end - span.begin;

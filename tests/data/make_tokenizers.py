@@ -297,7 +297,16 @@ STEPS = [
     {"added_tokens": [added("tt", single_word=True), added("end", id=257), added("attend", id=258)]},
     {"added_tokens": [added("x", lstrip=True, rstrip=True), added("y", id=257, lstrip=True)]},
     {"normalizer": {"type": "Lowercase"}, "added_tokens": [added("AT", normalized=True), added("HELLO", id=257)]},
+    *[{"normalizer": {"type": form}, "pre_tokenizer": metaspace(prepend_scheme="first")} for form in ("NFC", "NFKC", "NFD")],
+    {"normalizer": replace({"Regex": "^|$"}, ">"), "pre_tokenizer": metaspace(prepend_scheme="first"),
+     "added_tokens": [added("  "), added("h", id=257)]},
+    *[{"pre_tokenizer": cut({"Regex": regex}, "Isolated")} for regex in (
+        r"(?i)t(?-i)T|E", r"n(?i)t|E(?-i)N|.", r"(?:t(?i)E|h(?m))|W(?#no (group)", r".\Z", r"\p{Digit}+|\p{Space}+|\p{Word}+",
+        r"[^\p{word}]\P{Word}")],
 ]
+# Texts for single steps alone.
+STEP_TEXTS = ["e\u0301tude", "a\u0308 b", "\u1100\u1161", "tt TT tT", "]  \r", "x\n", "x\r\n", "x\u2028",
+              "h h  e", "enTENt"]
 
 
 def spelling(step):
@@ -327,7 +336,7 @@ def main(folder):
         cases["ids"][name] = [tokenizer.encode(text).ids for text in TEXTS]
         cases["plain"][name] = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
     write(folder / "cases.json", cases)
-    texts = [text for text in TEXTS if len(text) <= 60]
+    texts = [text for text in TEXTS if len(text) <= 60] + STEP_TEXTS
     steps = [{**step, "results": [shown(spelling(step).encode(text).ids) for text in texts]} for step in STEPS]
     write(folder / "steps.json", {"texts": texts, "steps": steps})
 

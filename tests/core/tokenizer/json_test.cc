@@ -122,7 +122,9 @@ TEST(TokenizerJsonTest, PatternsThatAreNotKnownAreRefused) {
   EXPECT_EQ(refusal("\\X"), expected + "without \\X, found \"\\\\X\"");
   EXPECT_EQ(refusal("[[:punct:]]"), expected + "without [:class:], found \"[[:punct:]]\"");
   EXPECT_EQ(refusal("\\p{N}{1,3}+"), expected + "without {n,m}+, found \"\\\\p{N}{1,3}+\"");
+  EXPECT_EQ(refusal("a(b{2}?)"), expected + "without {n}?, found \"a(b{2}?)\"");
   EXPECT_EQ(refusal("\\p{L}+[^\\w^]*(?i:x)\\b"), "");
+  EXPECT_EQ(refusal("a{2,3}?\\p{L}?[{2}]?"), "");
 }
 
 // ICU counts saved states, of which (a*)\1\1\1b needs few for all the bytes that it compares. Where
@@ -132,8 +134,9 @@ TEST(TokenizerJsonTest, BackReferencesAreRefusedWhateverHidesThem) {
     return std::string(Pattern::FromRegex(regex).status().message());
   };
   const std::string expected = "a regular expression without back references";
-  for (const char* regex : {"(a*)\\1\\1\\1b", "(a*)\\9", "(?<n>a*)\\k<n>b", "(?#[)(a*)\\1b",
-                            "(?#\\a{)(a*)\\1b}", "[\\1]", "\\\\(a*)\\1", "\\p{L}(a*)\\1"}) {
+  for (const char* regex :
+       {"(a*)\\1\\1\\1b", "(a*)\\9", "(?<n>a*)\\k<n>b", "(?#[)(a*)\\1b", "(?#\\a{)(a*)\\1b}",
+        "(?x)((a*)#(?#\n\\1b)", "[\\1]", "\\\\(a*)\\1", "\\p{L}(a*)\\1"}) {
     EXPECT_EQ(refusal(regex), expected) << regex;
   }
   EXPECT_EQ(refusal("\\Q[\\E(a*)\\1b"), "a regular expression without \\Q");

@@ -335,5 +335,21 @@ TEST(TokenizerSizeTest, APatternThatTakesUnreasonablyLongIsRefused) {
               StatusIs(kInvalid, HasSubstr("U_REGEX_STACK_OVERFLOW")));
 }
 
+TEST(TokenizerTest, OfAddedTokensThatBecomeTheSameTextTheFirstIsFound) {
+  nlohmann::json file = SmallTokenizer();
+  file["normalizer"] = {{"type", "Lowercase"}};
+  file["added_tokens"] = nlohmann::json::array();
+  for (const char* content : {"Tt", "TT"}) {
+    file["added_tokens"].push_back({{"id", 8},
+                                    {"content", content},
+                                    {"single_word", file["added_tokens"].size() == 1},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", true},
+                                    {"special", false}});
+  }
+  EXPECT_THAT(Make(file.dump())->Encode("atta")->ids, ElementsAre(1, 8, 1));
+}
+
 }  // namespace
 }  // namespace attention
