@@ -53,6 +53,10 @@ const MultiHeadAttention& Model::layer(int64_t layer) const {
 
 const Tokenizer* Model::tokenizer() const { return state_->tokenizer.get(); }
 
+std::optional<int32_t> Model::padding_id() const {
+  return state_->embedding.has_value() ? state_->embedding->padding_id : std::nullopt;
+}
+
 AttentionOptions Model::LayerOptions(int64_t layer, const AttentionOptions& requested,
                                      int64_t kv_len) const {
   const ModelLayer& own = state_->layers[layer];

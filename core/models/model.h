@@ -105,6 +105,10 @@ class Model {
   /// Returns the tokenizer; null when the model takes no text.
   const Tokenizer* tokenizer() const;
 
+  /// Returns the id of tokens that have no position of their own (RoBERTa's rule): the positions of
+  /// later tokens depend on how many there are. None: every token has its own position.
+  std::optional<int32_t> padding_id() const;
+
   /// Checks the tokens. INVALID_ARGUMENT, which names `token_ids`, for an id out of range or too
   /// many positions.
   absl::Status ValidateTokens(const TokenSequence& tokens) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/runtime/status_macros.h"
+#include "server/services/plan/plan_tokens.h"
 #include "server/sessions/session.h"
 
 namespace attention {
@@ -17,7 +18,8 @@ bool IsZero(int32_t number) { return number == 0; }
 bool BeginsWithTokens(const AttendPlan& plan) {
   return plan.model != nullptr && plan.key.layer == kWholeModel && plan.is_token_request &&
          plan.cached_len == 0 && plan.weights_choice.layers.empty() &&
-         std::all_of(plan.type_ids.begin(), plan.type_ids.end(), IsZero);
+         std::all_of(plan.type_ids.begin(), plan.type_ids.end(), IsZero) &&
+         !HasPadding(*plan.model, plan.ids);
 }
 
 // Returns whether the rotations of a sequence are those of a shorter and a longer one too.

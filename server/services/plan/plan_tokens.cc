@@ -51,7 +51,13 @@ absl::Status ValidateSequence(const SequenceRows& rows, const AttendPlan& plan) 
   if (!plan.type_ids.empty()) {
     tokens.type_ids = std::span<const int32_t>(plan.type_ids).subspan(rows.first_row, rows.rows);
   }
-  return plan.model->ValidateTokens(tokens);
+  RETURN_IF_ERROR(plan.model->ValidateTokens(tokens));
+  if (plan.caches != nullptr && HasPadding(*plan.model, tokens.ids)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("token_ids.ids: expected none that is padding, which has no position in ",
+                     plan.ModelName(), ", in a session, found ", *plan.model->padding_id()));
+  }
+  return absl::OkStatus();
 }
 
 // Plans sequences over plan.ids.
@@ -185,6 +191,11 @@ absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, Attend
   PlanTokens(rows, plan);
   plan.texts = std::make_shared<const std::vector<TokenizedText>>(std::move(texts));
   return absl::OkStatus();
+}
+
+bool HasPadding(const Model& model, std::span<const int32_t> ids) {
+  const std::optional<int32_t> padding = model.padding_id();
+  return padding.has_value() && std::find(ids.begin(), ids.end(), *padding) != ids.end();
 }
 
 }  // namespace attention

@@ -1,7 +1,11 @@
 // Plans requests for a model with token ids, or with texts that become token ids.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "absl/status/status.h"
+#include "core/models/model.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "server/services/plan/attend_plan.h"
 #include "server/services/plan/plan_terms.h"
@@ -13,5 +17,9 @@ namespace attention {
 /// error `plan` must not be used. REQUIRES: PlanRun was OK.
 absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
 absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan);
+
+/// Returns whether tokens of a model have no position of their own. Where the next tokens stand
+/// then depends on how many these are, which caches do not know.
+bool HasPadding(const Model& model, std::span<const int32_t> ids);
 
 }  // namespace attention
