@@ -136,11 +136,14 @@ void ModelCatalog::Update(const std::string& name, const FoundModel& found) {
     versions[kWholeName] = {.fingerprint = found.status.ToString(), .status = found.status};
   }
   for (auto item = known.versions.begin(); item != known.versions.end();) {
-    if (found.status.ok() && !versions.contains(item->first)) {
+    if (!found.status.ok() || versions.contains(item->first)) {
+      ++item;
+    } else if (!versions.empty() && item->second.state().is_serving) {
+      item->second.SetGone();  // until Settle has loaded what replaces it
+      ++item;
+    } else {
       item->second.Withdraw();
       item = known.versions.erase(item);
-    } else {
-      ++item;
     }
   }
   for (const auto& [number, version] : versions) {
@@ -148,7 +151,8 @@ void ModelCatalog::Update(const std::string& name, const FoundModel& found) {
   }
   known.is_pending =
       std::any_of(known.versions.begin(), known.versions.end(), [&](const auto& item) {
-        return item.first != kWholeName && item.second.is_wanted().value_or(!known.is_unloaded) &&
+        return item.first != kWholeName && !item.second.is_gone() &&
+               item.second.is_wanted().value_or(!known.is_unloaded) &&
                item.second.NeedsLoading(Occasion::kPoll);
       });
   Post(name);
@@ -168,6 +172,10 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
   std::map<int64_t, ServedVersion>& versions = known->second.versions;
   for (auto item = versions.rbegin(); item != versions.rend(); ++item) {
     ServedVersion& version = item->second;
+    if (version.is_gone()) {
+      unwanted.push_back(&version);
+      continue;
+    }
     const bool is_policys = !is_satisfied && policy.Includes(item->first);
     if (version.is_wanted().value_or(is_policys) || item->first == kWholeName) {
       EnsureServing(version, occasion);
@@ -183,6 +191,7 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
   for (ServedVersion* version : unwanted) {
     version->Withdraw();
   }
+  std::erase_if(versions, [](const auto& entry) { return entry.second.is_gone(); });
   known->second.is_pending = false;
   Post(name);
   environment_.free_unused();

@@ -51,7 +51,13 @@ class ServedVersion {
   std::optional<bool> is_wanted() const { return is_wanted_; }
   void set_wanted(std::optional<bool> is_wanted) { is_wanted_ = is_wanted; }
 
-  void set_found(const FoundVersion& found) { found_ = found; }
+  void set_found(const FoundVersion& found) {
+    found_ = found;
+    is_gone_ = false;
+  }
+  /// Returns whether the folder no longer has the version, which serves until others are settled.
+  bool is_gone() const { return is_gone_; }
+  void SetGone() { is_gone_ = true; }
   /// Returns whether the files that were found neither serve nor are known to fail.
   bool NeedsLoading(Occasion occasion) const;
   /// Makes the state "loading" for those who ask meanwhile. Load follows.
@@ -77,6 +83,7 @@ class ServedVersion {
   std::string failed_fingerprint_;
   std::weak_ptr<const Model> model_;
   std::optional<bool> is_wanted_;
+  bool is_gone_ = false;
 };
 
 }  // namespace attention

@@ -99,6 +99,32 @@ TEST_F(ModelCatalogTest, WhatLeavesTheFolderIsWithdrawn) {
   EXPECT_THAT(catalog.States(), SizeIs(1));
 }
 
+TEST_F(ModelCatalogTest, AVersionThatLeavesTheFolderServesUntilAnOlderOneDoes) {
+  folder_.Put("m/1", "1");
+  folder_.Put("m/2", "2");
+  ModelCatalog catalog = MakeCatalog();
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  ASSERT_THAT(Serving(), ElementsAre("m:2=2"));
+  folder_.Remove("m/2");
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(serving_while_loading_, ElementsAre("m:2=2"));
+  EXPECT_THAT(Serving(), ElementsAre("m:1=1"));
+  EXPECT_EQ(catalog.States().size(), 1U);
+  folder_.Put("m/2", "3");
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("m:2=3"));
+}
+
+TEST_F(ModelCatalogTest, AVersionThatLeavesTheFolderEndsEvenIfTheOlderOneIsBroken) {
+  folder_.Put("m/1", "broken");
+  folder_.Put("m/2", "2");
+  ModelCatalog catalog = MakeCatalog();
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Remove("m/2");
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty());
+}
+
 TEST_F(ModelCatalogTest, APollWaitsUntilTheFilesStayTheSame) {
   ModelCatalog catalog = MakeCatalog();
   EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());

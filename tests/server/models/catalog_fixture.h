@@ -55,12 +55,14 @@ class ModelCatalogTest : public ::testing::Test {
   ModelRepository repository_;
   HealthRegistry health_;
   int loads_ = 0;
+  std::vector<std::string> serving_while_loading_;  // at the last load
   bool go_on_ = true;
   const ServingEnvironment environment_ = {
       .repository = repository_,
       .load =
           [this](const ModelSource& source, WeightsDtype dtype) {
             ++loads_;
+            serving_while_loading_ = Serving();
             return LoadFakeModel(source, dtype);
           },
       .yield = [this] { return go_on_; },
