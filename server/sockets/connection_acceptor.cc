@@ -171,9 +171,10 @@ void ConnectionAcceptor::End(const std::string& peer) {
           now - last_end_warning_ >= kTimeBetweenWarnings) {
         last_end_warning_ = now;
         Log(LogLevel::kWarning,
-            absl::StrCat(
-                "a connection was ended, since it made more than ", ConnectionPace::kFloodTimes,
-                " times as many calls without work in a second as a host may make: ", peer));
+            absl::StrCat("a connection was ended, since it made more than ",
+                         ConnectionPace::kFloodTimes,
+                         " times as many calls without work as a host may make, for ",
+                         ConnectionPace::kFloodSeconds, " s: ", peer));
       }
     }
   }

@@ -20,6 +20,11 @@ double ConnectionPace::CallsAt(const Host& host, TimePoint now) const {
   return std::max(0.0, host.calls - seconds * static_cast<double>(calls_));
 }
 
+double ConnectionPace::AheadAt(const Connection& connection, TimePoint now) const {
+  const double seconds = std::chrono::duration<double>(now - connection.counted).count();
+  return std::max(0.0, connection.ahead - seconds * static_cast<double>(kFloodTimes * calls_));
+}
+
 bool ConnectionPace::MustPause(const Host& host, TimePoint now) {
   const TimePoint::duration pause = now - host.taken;
   return pause < kPause || (pause < kMaxPause && now - host.counted < kQuiet);
@@ -28,7 +33,10 @@ bool ConnectionPace::MustPause(const Host& host, TimePoint now) {
 void ConnectionPace::Forget(TimePoint now) {
   if (now - second_ >= std::chrono::seconds(1)) {
     second_ = now;
-    connections_.clear();
+    std::erase_if(connections_, [&](const auto& entry) { return AheadAt(entry.second, now) == 0; });
+    for (auto& [peer, connection] : connections_) {
+      connection.calls = 0;
+    }
     std::erase_if(hosts_, [&](const auto& entry) {
       const Host& host = entry.second;
       return CallsAt(host, now) == 0 && std::ranges::all_of(host.silent, [&](const Silent& one) {
@@ -70,7 +78,7 @@ void ConnectionPace::CountCall(const std::string& peer) {
   if (calls == 1) {
     EndSilence(peer);
   }
-  EndIfFlooding(peer, connection);
+  CountFlood(peer, now, connection);
   if (calls <= free_calls_) {
     return;
   }
@@ -83,9 +91,12 @@ void ConnectionPace::CountCall(const std::string& peer) {
   host.counted = now;
 }
 
-void ConnectionPace::EndIfFlooding(const std::string& peer, const Connection& connection) {
-  if (connection.calls + connection.wrong == kFloodTimes * calls_ + 1 &&
-      end_connection_ != nullptr) {
+void ConnectionPace::CountFlood(const std::string& peer, TimePoint now, Connection& connection) {
+  connection.ahead = AheadAt(connection, now) + 1;
+  connection.counted = now;
+  const auto most = static_cast<double>(kFloodSeconds * kFloodTimes * calls_);
+  if (connection.ahead > most && end_connection_ != nullptr &&
+      !std::exchange(connection.is_ended, true)) {
     end_connection_(peer);
   }
 }
@@ -93,8 +104,7 @@ void ConnectionPace::EndIfFlooding(const std::string& peer, const Connection& co
 void ConnectionPace::CountWrong(const std::string& peer) {
   MutexLock lock(mutex_);
   if (const auto connection = connections_.find(peer); connection != connections_.end()) {
-    ++connection->second.wrong;
-    EndIfFlooding(peer, connection->second);
+    CountFlood(peer, clock_(), connection->second);
   }
 }
 
@@ -106,6 +116,7 @@ void ConnectionPace::CountRequest(const std::string& peer) {
   }
   const int64_t calls = connection->second.calls;
   connection->second.calls = std::max<int64_t>(0, calls - 1);  // maybe of a call of the last second
+  connection->second.ahead = std::max(0.0, connection->second.ahead - 1);
   if (calls <= free_calls_) {
     return;
   }

@@ -30,10 +30,11 @@ namespace attention {
 /// proxy that has one call at a time on a connection is never delayed. Unix sockets are never
 /// delayed either.
 ///
-/// A connection with more than kFloodTimes of the permitted calls in a second, of which wrong
-/// requests count here, is ended. Only a
-/// client that ignores the limit of streams can send so many: gRPC 1.51 does not enforce the limit
-/// before the client has acknowledged it, and such calls would stop all others. Thread-safe.
+/// A connection that makes more than kFloodTimes of the permitted calls a second, of which wrong
+/// requests count here, is ended when it is kFloodSeconds ahead. A client that ignores the limit of
+/// streams can send so many: gRPC 1.51 does not enforce the limit before the client has
+/// acknowledged it, and such calls would stop all others. After a pause of the server, calls whose
+/// callers have given up are delivered together, which is no flood. Thread-safe.
 class ConnectionPace {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -42,6 +43,7 @@ class ConnectionPace {
   using EndConnection = std::function<void(const std::string& peer)>;
   static constexpr int64_t kFreeCalls = 64;
   static constexpr int64_t kFloodTimes = 16;
+  static constexpr int64_t kFloodSeconds = 2;
   static constexpr std::chrono::milliseconds kPause{250};
   static constexpr std::chrono::milliseconds kQuiet{100};
   static constexpr std::chrono::milliseconds kMaxPause{1000};
@@ -79,21 +81,25 @@ class ConnectionPace {
     std::vector<Silent> silent;
   };
 
-  /// The calls of a connection in this second.
   struct Connection {
-    int64_t calls = 0;  // that bring no work yet
-    int64_t wrong = 0;
+    int64_t calls = 0;  // in this second that bring no work yet
+    /// How far it is ahead of kFloodTimes of the permitted calls, at the time `counted`.
+    double ahead = 0;
+    TimePoint counted;
+    bool is_ended = false;
   };
 
   double CallsAt(const Host& host, TimePoint now) const;
   /// Whether a host that makes many calls must wait for its next connection.
   static bool MustPause(const Host& host, TimePoint now);
-  /// Ends a connection that has just made too many calls.
-  void EndIfFlooding(const std::string& peer, const Connection& connection)
+  double AheadAt(const Connection& connection, TimePoint now) const;
+  /// Counts a call without work, or a wrong one. Ends the connection if it is too far ahead.
+  void CountFlood(const std::string& peer, TimePoint now, Connection& connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Ends the silence of a connection, of which a call was delivered.
   void EndSilence(const std::string& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Once a second, forgets the calls of each connection, and the hosts of which nothing counts.
+  /// Once a second, forgets the calls of each connection, and the connections and hosts of which
+  /// nothing counts.
   void Forget(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t calls_;

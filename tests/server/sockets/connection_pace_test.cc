@@ -61,7 +61,7 @@ TEST_F(ConnectionPaceTest, FewCallsDelayNothing) {
 TEST_F(ConnectionPaceTest, AConnectionThatIgnoresTheLimitOfStreamsIsEnded) {
   std::vector<std::string> ended;
   pace_.set_end_connection([&](const std::string& peer) { ended.push_back(peer); });
-  constexpr int64_t kMost = ConnectionPace::kFloodTimes * kCalls;
+  constexpr int64_t kMost = ConnectionPace::kFloodSeconds * ConnectionPace::kFloodTimes * kCalls;
   const auto call = [&](const std::string& peer, int64_t calls) {
     for (int64_t i = 0; i < calls; ++i) {
       pace_.CountCall(peer);
@@ -71,10 +71,12 @@ TEST_F(ConnectionPaceTest, AConnectionThatIgnoresTheLimitOfStreamsIsEnded) {
   call("ipv4:a:2", kMost);
   EXPECT_THAT(ended, IsEmpty());
   Pass(seconds(1));
-  call("ipv4:a:1", kMost);
+  call("ipv4:a:1", kMost / 2);
   EXPECT_THAT(ended, IsEmpty()) << "another second";
   call("ipv4:a:1", 1);
   EXPECT_THAT(ended, ElementsAre("ipv4:a:1"));
+  call("ipv4:a:1", 10);
+  EXPECT_THAT(ended, ElementsAre("ipv4:a:1")) << "once";
   for (int64_t i = 0; i < 3 * kMost; ++i) {
     pace_.CountCall("ipv4:b:1");
     pace_.CountRequest("ipv4:b:1");
@@ -302,7 +304,8 @@ TEST_F(ConnectionPaceTest, TheConnectionOfAFloodIsEndedAndNoOther) {
   ASSERT_EQ(getsockname(bad.get(), reinterpret_cast<sockaddr*>(&own), &size), 0);
   const int64_t before = ConnectionAcceptor::ended();
   const std::string peer = absl::StrCat("ipv4:127.0.0.1:", ntohs(own.sin_port));
-  for (int64_t i = 0; i <= ConnectionPace::kFloodTimes * kCalls; ++i) {
+  for (int64_t i = 0; i <= ConnectionPace::kFloodSeconds * ConnectionPace::kFloodTimes * kCalls;
+       ++i) {
     pace_.CountCall(peer);
   }
   EXPECT_EQ(ConnectionAcceptor::ended(), before + 1);
