@@ -10,6 +10,15 @@ const INITIAL_BACKOFF_MS = 100;
 /** The retry budget of a client. No call is repeated while half of it or less is left. */
 export const RETRY_TOKENS = 1000;
 
+/** Calls `cancel` when the signal is aborted, at once if it is. Returns a function that ends this. */
+export function whenAborted(signal: AbortSignal | undefined, cancel: () => void): () => void {
+  signal?.addEventListener("abort", cancel, { once: true });
+  if (signal?.aborted) {
+    cancel();
+  }
+  return () => signal?.removeEventListener("abort", cancel);
+}
+
 /** The deadline and the retries of one call. client/README.md describes the retry policy. */
 export class Attempts {
   readonly deadline: number;

@@ -1,9 +1,9 @@
 /** The client takes and returns typed arrays; every call has a deadline. */
 
-import type { ClientReadableStream, ClientUnaryCall } from "@grpc/grpc-js";
+import type { ClientReadableStream } from "@grpc/grpc-js";
 import { attendResult, type AttendResult } from "./answers.js";
 import { Assembler } from "./assembler.js";
-import type { Attempts } from "./attempts.js";
+import { type Attempts, whenAborted } from "./attempts.js";
 import { Connection, type ClientOptions } from "./connection.js";
 import { AttendError } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
@@ -164,14 +164,13 @@ export class Client {
       try {
         const answer = await new Promise<A>((resolve, reject) => {
           const { deadline } = attempts;
-          let started: ClientUnaryCall | undefined;
-          const cancel = (): void => started?.cancel();
+          let stopListening = (): void => {};
           const done = (error: Error | null, answer?: A): void => {
-            call.signal?.removeEventListener("abort", cancel);
+            stopListening();
             return error ? reject(error) : resolve(answer!);
           };
-          call.signal?.addEventListener("abort", cancel);
-          started = grpc.makeUnaryRequest(kind.path, asIs, kind.decode, bytes, metadata, { deadline }, done);
+          const started = grpc.makeUnaryRequest(kind.path, asIs, kind.decode, bytes, metadata, { deadline }, done);
+          stopListening = whenAborted(call.signal, () => started.cancel());
         });
         attempts.giveBack();
         return answer;
@@ -188,8 +187,7 @@ export class Client {
       const started: ClientReadableStream<AttendStreamResponse__Output> = grpc.makeServerStreamRequest(
         ...([path, asIs, decode, bytes, metadata, { deadline: attempts.deadline }] as const),
       );
-      const cancel = (): void => started.cancel();
-      call.signal?.addEventListener("abort", cancel);
+      const stopListening = whenAborted(call.signal, () => started.cancel());
       try {
         for await (const message of started) {
           if (!hasBegun) {
@@ -202,7 +200,7 @@ export class Client {
       } catch (failure) {
         await attempts.afterFailure(failure, hasBegun);
       } finally {
-        call.signal?.removeEventListener("abort", cancel);
+        stopListening();
         started.cancel();
       }
     }

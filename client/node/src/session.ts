@@ -3,7 +3,7 @@
 import type { Client as GrpcClient, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
 import { readBlock, readSummary } from "./answers.js";
 import { Assembler } from "./assembler.js";
-import { alarm, checkMs } from "./attempts.js";
+import { alarm, checkMs, whenAborted } from "./attempts.js";
 import type { Connection } from "./connection.js";
 import { AttendError, codeName, fromStatus, malformed } from "./errors.js";
 import type { DecodeRequest } from "./generated/attention/v1/DecodeRequest.js";
@@ -82,11 +82,10 @@ export class Session {
     const asIs = (bytes: Buffer): Buffer => bytes;
     this.#call = grpc.makeBidiStreamRequest(DECODE.path, asIs, DECODE.decode, metadata, { deadline });
     this.#call.on("data", (message: DecodeResponse__Output) => this.receive(message));
-    const abort = (): void => this.break(call.signal!.reason);
-    call.signal?.addEventListener("abort", abort, { once: true });
+    let stopListening = (): void => {};
     this.ended = new Promise((resolve) => {
       const end = (error: unknown): void => {
-        call.signal?.removeEventListener("abort", abort);
+        stopListening();
         this.break(error);
         resolve();
       };
@@ -98,6 +97,7 @@ export class Session {
       });
       this.#call.on("end", () => end(malformed("the stream ended before its last answer")));
     });
+    stopListening = whenAborted(call.signal, () => this.break(call.signal!.reason));
   }
 
   /** Adds tokens to a sequence, and returns the output of their rows. */

@@ -84,6 +84,28 @@ describe("a call", () => {
     });
   });
 
+  test("an abort ends it at whatever moment it comes", async () => {
+    const request = { model: "demo", tokenIds: [1] };
+    const silent = { Attend: () => {}, AttendStream: () => {}, Decode: () => {} };
+    await faking(silent, async (client) => {
+      for (const start of [
+        (call) => client.attend(request, call),
+        (call) => client.attendStream(request, call).result(),
+        (call) => client.session({ model: "demo" }, call),
+      ]) {
+        for (let moments = 0; moments < 16; ++moments) {
+          const controller = new AbortController();
+          const check = assert.rejects(start({ signal: controller.signal, timeoutMs: 20_000 }), /enough/);
+          for (let i = 0; i < moments; ++i) {
+            await null;
+          }
+          controller.abort(new Error("enough"));
+          await check;
+        }
+      }
+    });
+  });
+
   test("waits for its token within its deadline and until its signal", async () => {
     const request = { model: "demo", tokenIds: [1] };
     await using({ token: () => new Promise(() => {}) }, async (client) => {
