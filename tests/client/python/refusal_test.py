@@ -4,6 +4,7 @@ import unittest
 
 import attend
 import grpc
+import numpy as np
 from support import ServedTest, Server, seeded
 
 
@@ -23,6 +24,19 @@ class RefusalTest(ServedTest):
             self.client.attend(x, model="demo", model_version=7)
         with attend.Client(self.server.admin) as admin, self.assertRaises(attend.FailedPrecondition):
             admin.unload_model("demo")
+
+    def test_tensors_of_too_few_extents_are_the_servers_to_refuse(self):
+        row, number = np.ones(16, np.float32), np.float32(3)
+        for call in [
+            lambda: self.client.attend_stream(query=row, key=row, value=row).result(),
+            lambda: self.client.attend_stream(number, model="demo").result(),
+        ]:
+            with self.assertRaisesRegex(attend.InvalidArgument, "shape: expected"):
+                call()
+        with self.client.session(model="demo", layer=0) as session:
+            with self.assertRaisesRegex(attend.InvalidArgument, "shape: expected"):
+                session.step(number)
+            session.step(seeded(1, 512))
 
     def test_deadlines_are_those_of_the_call(self):
         with self.assertRaisesRegex(attend.DeadlineExceeded, "no answer within 1e-06 s"):

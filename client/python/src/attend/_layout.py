@@ -36,11 +36,17 @@ def row_shape(request: Any) -> RowShape:
     """Returns the extents of an output row, as far as the request tells them."""
     kind = request.WhichOneof("input")
     if kind == "query_key_value":
-        return (request.query_key_value.query.shape[-2], request.query_key_value.value.shape[-1])
+        wire = request.query_key_value
+        return (_extent(wire.query.shape, -2), _extent(wire.value.shape, -1))
     if kind == "hidden_states" and enum_name("ModelOutput", request.model_output) not in _LOGITS:
         wire = request.hidden_states
-        return ((wire.tensor if wire.HasField("tensor") else wire.memory).shape[-1],)
+        return (_extent((wire.tensor if wire.HasField("tensor") else wire.memory).shape, -1),)
     return (None,)
+
+
+def _extent(shape: Sequence[int], index: int) -> Optional[int]:
+    """Returns an extent counted from the end; None if there is none: the server refuses such a request."""
+    return shape[index] if len(shape) >= -index else None
 
 
 def check_shape(what: str, leading: Sequence[int], row: RowShape, found: Sequence[int]) -> None:
