@@ -69,6 +69,13 @@ std::string TextLine(const std::string& time, const LogEvent& event) {
                     std::visit([](const auto& value) { return TextOf(value); }, field.value));
   }
   std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
+  // In UTF-8, the control characters from U+0080 to U+009F; terminals obey some of them.
+  for (size_t i = 0; i + 1 < line.size(); ++i) {
+    const auto next = static_cast<unsigned char>(line[i + 1]);
+    if (line[i] == '\xC2' && next >= 0x80 && next < 0xA0) {
+      line[i] = line[i + 1] = ' ';
+    }
+  }
   return line;
 }
 

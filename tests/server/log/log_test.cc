@@ -38,6 +38,13 @@ TEST(LogTest, QuotesWhatIsNotAscii) {
             "2026-01-01T00:00:00.123Z INFO request tenant=\"Zürich\"\n");
 }
 
+TEST(LogTest, ControlCharactersAreSpaces) {
+  EXPECT_EQ(Text({.text = "a\nb\x1b"
+                          "c",
+                  .fields = {{"tenant", "x\xC2\x9By\xC2\x85z\xC2\xA0\xC2"}}}),
+            "2026-01-01T00:00:00.123Z INFO a b c tenant=\"x  y  z\xC2\xA0\xC2\"\n");
+}
+
 TEST(LogTest, KeepsWhatClientsWriteInItsLine) {
   const LogEvent event = {.text = "one\ntwo", .fields = {{"model", "x\r\nforged"}}};
   EXPECT_EQ(Text(event), "2026-01-01T00:00:00.123Z INFO one two model=\"x  forged\"\n");
