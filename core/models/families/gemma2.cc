@@ -13,8 +13,9 @@ namespace {
 
 /// Returns the softcap of a key; 0: none.
 float SoftcapOf(ModelConfig& config, const char* key, double fallback) {
-  constexpr ModelConfig::NumberRange kRange{0, ModelConfig::kScales.last};
-  return config.IsNull(key) ? 0.0f : static_cast<float>(config.Number({key}, kRange, fallback));
+  return config.IsNull(key)
+             ? 0.0f
+             : static_cast<float>(config.Number({key}, ModelConfig::kScales, fallback));
 }
 
 void SetNorms(ModelDescription& model) {
