@@ -51,6 +51,15 @@ void ReplaceHelp(CLI::App& app, std::vector<std::string>& words) {
   }
 }
 
+// Returns `exit_code`, or an error if what was printed cannot be written.
+int FlushOutput(int exit_code) {
+  if (!std::cout.flush() && exit_code == 0) {
+    std::cerr << "attend: UNAVAILABLE: standard output cannot be written\n";
+    return kExitFailed;
+  }
+  return exit_code;
+}
+
 }  // namespace
 }  // namespace attention
 
@@ -71,7 +80,7 @@ int main(int argc, char** argv) {
     app.parse(std::vector(words.rbegin(), words.rend()));  // which takes them last first
   } catch (const CLI::ParseError& error) {
     // Help and version end parsing too, with code 0.
-    return app.exit(error) == 0 ? 0 : attention::kExitUsage;
+    return app.exit(error) == 0 ? attention::FlushOutput(0) : attention::kExitUsage;
   } catch (const std::bad_alloc&) {
     std::cerr << "attend: RESOURCE_EXHAUSTED: out of memory\n";
     return attention::kExitFailed;
@@ -80,9 +89,5 @@ int main(int argc, char** argv) {
     std::cerr << app.help();
     return attention::kExitUsage;
   }
-  if (!std::cout.flush() && exit_code == 0) {
-    std::cerr << "attend: UNAVAILABLE: standard output cannot be written\n";
-    exit_code = attention::kExitFailed;
-  }
-  return exit_code;
+  return attention::FlushOutput(exit_code);
 }

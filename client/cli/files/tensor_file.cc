@@ -25,6 +25,9 @@ std::string NamesOf(const NamedTensors& tensors) {
 
 absl::StatusOr<Tensor> PickTensor(const std::string& path, const std::string& name) {
   ASSIGN_OR_RETURN(NamedTensors tensors, ReadSafetensors(path));
+  if (tensors.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a tensor, found none"));
+  }
   if (name.empty() && tensors.size() != 1) {
     return absl::InvalidArgumentError(absl::StrCat(path,
                                                    ": expected FILE:TENSOR, because it holds ",

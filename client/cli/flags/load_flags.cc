@@ -155,7 +155,7 @@ void AddTargetFlags(CLI::App& command, LoadFlags& flags) {
             }
           },
           "TARGET",
-          "A target, such as p99=50ms (p50 to p99.99, mean, max) or errors=0.1%; may be repeated. "
+          "A target, such as p99=50ms (p0.01 to p100, mean, max) or errors=0.1%; may be repeated. "
           "A range ends with the first level that misses one")
       ->expected(1)
       ->take_all()

@@ -54,6 +54,8 @@ TEST_F(UsageErrorTest, AMistypedWordIsToldWhatItMayHaveMeant) {
   EXPECT_EQ(
       Complaint({"serve", "ann", "--no-slat"}),
       "tool serve: unknown flag --no-slat; did you mean --no-salt?\nSee tool serve --help.\n");
+  EXPECT_EQ(Complaint({"--table=3", "serve", "ann"}),
+            "tool serve: flag --table comes after the command\nSee tool serve --help.\n");
   EXPECT_EQ(Complaint({"wash", "plates"}),
             "tool wash: unexpected word plates\nSee tool wash --help.\n");
   EXPECT_EQ(Complaint({"dance"}), "tool: unknown command dance\nSee tool --help.\n");
