@@ -64,6 +64,9 @@ class Batcher {
   /// `queue` outlives this. `num_threads` is the number of compute threads.
   Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Calls calls);
 
+  /// Returns the maximum number of operations of a batch that is not long.
+  double max_flops() const { return limits_.max_flops; }
+
   /// Waits for a job, and for further jobs at most for `max_delay`. The first job in the queue's
   /// order decides the key. Jobs of the same key join it in order, up to the first that does not
   /// fit, past jobs of other keys. A job does not join when the batch would then end after the

@@ -75,7 +75,9 @@ absl::Status Executor::Submit(std::shared_ptr<Job> job) {
     return RefuseReply(request_class.account, job->reply_bytes());
   }
   job->HoldReply(part);
-  const WorkEstimate work = speed_.Estimate(job->description().key, job->description().flops);
+  const BatchKey& key = job->description().key;
+  WorkEstimate work = speed_.Estimate(key, job->description().flops);
+  work.batch_ns = speed_.Estimate(key, batcher_.max_flops()).alone_ns;
   const absl::Status status = queue_.Push(job, work, now);
   if (absl::IsDeadlineExceeded(status) && job->description().deadline > now &&
       probes_.Take(request_class.account, now)) {

@@ -14,11 +14,11 @@ using std::chrono::nanoseconds;
 // tenant of an account leaves room for another.
 constexpr double kShareOfTenant = 4;
 
-// Returns how much longer than expected a wait may be: a quarter of it, and the job's own time,
-// since other jobs of its batch may be behind it. When the queue is as long as deadlines allow,
-// each job that is taken has this time to spare; without it, most of them would end too late.
+// Returns how much longer than expected a wait may be: a quarter of it, and the time of a batch,
+// since a job ends with the batch that it is in. When the queue is as long as deadlines allow, each
+// job that is taken has this time to spare; without it, most of them would end too late.
 int64_t SpareOf(int64_t wait_ns, const WorkEstimate& work) {
-  return std::min(wait_ns, wait_ns / 4 + work.alone_ns);
+  return std::min(wait_ns, wait_ns / 4 + std::max(work.alone_ns, work.batch_ns));
 }
 
 // The retries of refused jobs are spread over this time at most, or over the longest wait.

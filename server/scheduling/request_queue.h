@@ -37,6 +37,8 @@ struct WorkEstimate {
   int64_t added_ns = 0;
   /// The time that it takes alone; 0 when it is not known.
   int64_t alone_ns = 0;
+  /// The time of the largest batch that it may be in; 0 when it is not known.
+  int64_t batch_ns = 0;
 };
 
 /// A job whose estimate is at most this is short: it may pass longer jobs that run. This is about a
