@@ -31,7 +31,10 @@ absl::Status StatusOfLost(const Job& job, TimePoint now) {
   });
 }
 
-void FinishLostJob(Job& job, TimePoint now) {
+void FinishLostJob(Job& job, TimePoint now, RequestQueue& queue) {
+  if (!job.is_cancelled()) {
+    queue.CountEnd(job, /*is_late=*/true, now);
+  }
   BatchStats stats;
   stats.queue_ns = Nanoseconds(now - job.description().arrival);
   job.Finish(StatusOfLost(job, now), stats);
@@ -174,7 +177,7 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
   batch.position = queue_.taken_start();
   const auto gone = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
     if (IsLost(*job, batch.start)) {
-      FinishLostJob(*job, batch.start);
+      FinishLostJob(*job, batch.start, queue_);
       return true;
     }
     if (!job->TakeMemory()) {
@@ -219,14 +222,16 @@ Batch Batcher::NextBefore(double position, bool allows_long, const Batch& runnin
   }));
 }
 
-Batch Batcher::NextShort(int64_t max_ns, const Batch& running) {
+Batch Batcher::NextShort(int64_t max_ns, const Batch& running, bool only_higher) {
   const Sharing sharing(running, limits_.shared_rows);
   Selection selection(limits_, calls_);
   int64_t taken_ns = 0;
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
-    const bool is_short = taken_ns + standing.added_ns <= max_ns &&
-                          job.description().request_class.priority <= sharing.priority() &&
-                          job.description().flops <= limits_.max_flops;
+    const bool is_short =
+        taken_ns + standing.added_ns <= max_ns &&
+        (job.description().request_class.priority < sharing.priority() ||
+         (!only_higher && job.description().request_class.priority == sharing.priority())) &&
+        job.description().flops <= limits_.max_flops;
     if (!is_short || sharing.Awaits(job.description()) || !selection.Takes(job)) {
       return false;
     }
@@ -238,7 +243,7 @@ Batch Batcher::NextShort(int64_t max_ns, const Batch& running) {
 void Batcher::FinishLost() {
   const TimePoint now = calls_.clock();
   for (const std::shared_ptr<Job>& job : queue_.TakeLost(now)) {
-    FinishLostJob(*job, now);
+    FinishLostJob(*job, now, queue_);
   }
 }
 

@@ -84,10 +84,10 @@ class Batcher {
   Batch NextBefore(double position, bool allows_long, const Batch& running);
 
   /// Forms a batch of the waiting jobs that take at most `max_ns` each by estimate, and at most
-  /// `max_ns` together, with the priority of `running` or a higher one. Jobs that could share
-  /// weights wait as above. The batch has no jobs when there are none. Called by the thread that
-  /// calls Next.
-  Batch NextShort(int64_t max_ns, const Batch& running);
+  /// `max_ns` together, with a higher priority than `running`, or the same unless `only_higher`.
+  /// Jobs that could share weights wait as above. The batch has no jobs when there are none. Called
+  /// by the thread that calls Next.
+  Batch NextShort(int64_t max_ns, const Batch& running, bool only_higher = false);
 
   /// Finishes the jobs that would be computed in vain, wherever they stand in the queue. Called by
   /// the thread that calls Next.

@@ -22,6 +22,9 @@ constexpr std::chrono::milliseconds kShortagePause{10};
 // their callers read them.
 constexpr int64_t kReplyRetryMs = 100;
 
+// The time that an answer takes to its caller.
+constexpr std::chrono::milliseconds kTravelTime{2};
+
 // Two, so that one is free while the other has a long step.
 constexpr int kSideThreads = 2;
 
@@ -89,7 +92,11 @@ absl::Status Executor::Submit(std::shared_ptr<Job> job) {
 void Executor::Requeue(std::shared_ptr<Job> job) {
   const absl::Status status = Contain("queueing a request again", [&] {
     const JobDescription& description = job->description();
-    return queue_.PushAgain(job, speed_.Estimate(description.key, description.flops));
+    WorkEstimate work = speed_.Estimate(description.key, description.flops);
+    if (job->expected_time().count() == 0) {
+      work.alone_ns = 0;  // it is tried whatever the estimate
+    }
+    return queue_.PushAgain(job, work);
   });
   if (!status.ok()) {
     job->Finish(status, {});
@@ -218,10 +225,10 @@ bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns
       return true;
     }
   }
-  if (!long_batch.is_long && used_ns <= ExpectedTime(long_batch).count()) {
-    return false;  // passing it would make it late for little
-  }
-  const Batch passing = batcher_.NextShort(kShortNs, long_batch);
+  // An equal that passes would make a short batch late for little, unless it takes longer than
+  // expected.
+  const bool only_higher = !long_batch.is_long && used_ns <= ExpectedTime(long_batch).count();
+  const Batch passing = batcher_.NextShort(kShortNs, long_batch, only_higher);
   if (!passing.jobs.empty()) {
     RunAt(level, passing);
   }
@@ -235,6 +242,10 @@ std::chrono::nanoseconds Executor::ExpectedTime(const Batch& batch) const {
 
 void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
   const absl::Status learned = ContainVoid("learning from the batch", [&] {
+    const TimePoint now = clock_();
+    for (const std::shared_ptr<Job>& job : batch.jobs) {
+      queue_.CountEnd(*job, job->description().deadline <= now + kTravelTime, now);
+    }
     // A batch that was given up tells too that it takes longer than expected. Without these, only
     // the fast ones would count when deadlines are short.
     if (outcome.is_complete || outcome.compute_ns > ExpectedTime(batch).count()) {

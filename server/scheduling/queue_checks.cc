@@ -15,10 +15,10 @@ using std::chrono::nanoseconds;
 constexpr double kShareOfTenant = 4;
 
 // Returns how much longer than expected a wait may be: a quarter of it, and the time of a batch,
-// since a job ends with the batch that it is in. When the queue is as long as deadlines allow, each
-// job that is taken has this time to spare; without it, most of them would end too late.
+// since a job ends with the batch that it is in.
 int64_t SpareOf(int64_t wait_ns, const WorkEstimate& work) {
-  return std::min(wait_ns, wait_ns / 4 + std::max(work.alone_ns, work.batch_ns));
+  const int64_t batch_ns = work.batch_ns > 0 ? work.batch_ns : work.alone_ns;
+  return std::min(wait_ns, wait_ns / 4 + batch_ns);
 }
 
 // The retries of refused jobs are spread over this time at most, or over the longest wait.
@@ -181,13 +181,17 @@ absl::Status RequestQueue::CheckDeadline(const Candidate& candidate) const {
          .retry_after_ms = Milliseconds(wait_ns),
          .estimated_wait_ms = Milliseconds(wait_ns)});
   }
-  const int64_t spare_ns = SpareOf(wait_ns, candidate.work);
+  const double share = spare_.ShareOf(candidate.request_class.account, candidate.now);
+  const auto spare_ns =
+      static_cast<int64_t>(share * static_cast<double>(SpareOf(wait_ns, candidate.work)));
   if (wait_ns + spare_ns + candidate.work.alone_ns > left_ns) {
-    return RefuseFor(candidate, RefusalReason::kDeadline,
-                     absl::StrCat("the request would wait about ", Milliseconds(wait_ns),
-                                  " ms, perhaps ", Milliseconds(spare_ns), " ms longer, and take ",
-                                  Milliseconds(candidate.work.alone_ns), " ms, its deadline is in ",
-                                  Milliseconds(left_ns), " ms"));
+    return RefuseFor(
+        candidate, RefusalReason::kDeadline,
+        absl::StrCat(
+            "the request would wait about ", Milliseconds(wait_ns), " ms",
+            spare_ns > 0 ? absl::StrCat(", perhaps ", Milliseconds(spare_ns), " ms longer,") : "",
+            " and take ", Milliseconds(candidate.work.alone_ns), " ms, its deadline is in ",
+            Milliseconds(left_ns), " ms"));
   }
   return absl::OkStatus();
 }

@@ -167,7 +167,9 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
     changed_.Wait(mutex_);
   }
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {
-    const TimePoint end = jobs_.begin()->second.job->description().arrival + patience.delay;
+    const Job& first = *jobs_.begin()->second.job;
+    const TimePoint end = std::min(first.description().arrival + patience.delay,
+                                   first.description().deadline - 2 * first.expected_time());
     while (!is_closed_ && tokens_ < patience.enough_tokens && changed_.WaitUntil(mutex_, end)) {
     }
   }
@@ -182,6 +184,14 @@ double RequestQueue::taken_start() const {
 void RequestQueue::SetPosition(double position) {
   MutexLock lock(mutex_);
   flows_.set_virtual_time(position);
+}
+
+void RequestQueue::CountEnd(const Job& job, bool is_late, TimePoint now) {
+  const JobDescription& description = job.description();
+  if (description.deadline < TimePoint::max()) {
+    MutexLock lock(mutex_);
+    spare_.CountEnd(description.request_class.account, is_late, now);
+  }
 }
 
 void RequestQueue::SetRunning(const RunningBatch& running) {

@@ -21,6 +21,7 @@
 #include "server/scheduling/request_flows.h"
 #include "server/scheduling/tenant_shares.h"
 #include "server/scheduling/time_point.h"
+#include "server/scheduling/wait_spare.h"
 
 namespace attention {
 
@@ -110,7 +111,7 @@ class RequestQueue {
 
   /// How long to wait for further jobs.
   struct Patience {
-    /// The maximum time after the arrival of the first job.
+    /// The maximum time after the arrival of the first job, which may have less for its deadline.
     std::chrono::nanoseconds delay{0};
     /// The number of waiting tokens that ends the wait.
     int64_t enough_tokens = 0;
@@ -141,6 +142,10 @@ class RequestQueue {
   /// Searches the queue at most once in kSweepInterval.
   std::vector<JobPointer> TakeLost(TimePoint now);
   static constexpr std::chrono::milliseconds kSweepInterval{10};
+
+  /// Counts the end of a job that was taken: the more are late, the more time to spare later jobs
+  /// of the account need.
+  void CountEnd(const Job& job, bool is_late, TimePoint now);
 
   /// Sets the batch that is being computed.
   void SetRunning(const RunningBatch& running);
@@ -220,6 +225,7 @@ class RequestQueue {
   TenantShares bytes_ ABSL_GUARDED_BY(mutex_){limits_.max_bytes};
   TenantShares work_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
   int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  WaitSpare spare_ ABSL_GUARDED_BY(mutex_);
   RunningBatch running_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
