@@ -223,6 +223,14 @@ TEST_F(BatcherTest, AShortBatchPassesOverLongJobsAndLowerPriorities) {
   EXPECT_EQ(batcher_.Next().jobs.size(), 2);
 }
 
+TEST_F(BatcherTest, OnlyAHigherPriorityPassesWhatEndsSoon) {
+  const Batch running = {.jobs = {FakeJob::Make()}};
+  const auto equal = Push({.size_bytes = 10});
+  const auto high = Push({.size_bytes = 10, .request_class = {.priority = Priority::kHigh}});
+  EXPECT_THAT(batcher_.NextShort(50, running, /*only_higher=*/true).jobs, ElementsAre(high));
+  EXPECT_THAT(batcher_.NextShort(50, running).jobs, ElementsAre(equal));
+}
+
 TEST_F(BatcherTest, ShortJobsPassUpToATimeOfAllTogether) {
   const Batch running = {.jobs = {FakeJob::Make()}};
   const auto first = Push({.lengths = {1}, .size_bytes = 20});  // the test's estimate, too

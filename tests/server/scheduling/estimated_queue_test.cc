@@ -291,5 +291,17 @@ TEST_F(EstimatedQueueTest, WhatWasTakenIsNoCompany) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, delay);
 }
 
+// The clock of a wait is the real one, by which the deadline has passed.
+TEST_F(EstimatedQueueTest, AJobDoesNotWaitForCompanyBeyondItsDeadline) {
+  const TimePoint begin{std::chrono::milliseconds(1)};
+  const auto job = FakeJob::Make({.lengths = {4}, .deadline = begin + std::chrono::seconds(1)});
+  ASSERT_THAT(queue_.Push(job, Takes(10), begin), IsOk());
+  const auto in_an_hour =
+      std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(1);
+  EXPECT_THAT(
+      queue_.WaitAndTake({in_an_hour, /*enough_tokens=*/8}, [](const Job&) { return true; }),
+      ElementsAre(job));
+}
+
 }  // namespace
 }  // namespace attention
