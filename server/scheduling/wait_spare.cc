@@ -5,7 +5,7 @@
 namespace attention {
 namespace {
 
-constexpr double kGrowth = 0.1;
+constexpr double kGrowth = 0.02;
 constexpr double kShrinking = kGrowth / 20;
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace attention {
 class WaitSpare {
  public:
   /// An account without an end for this long needs no time to spare.
-  static constexpr std::chrono::seconds kMemory{1};
+  static constexpr std::chrono::seconds kMemory{5};
   /// The maximum number of accounts. Further accounts have no time to spare.
   static constexpr size_t kMaxAccounts = 1024;
 

@@ -71,7 +71,7 @@ TEST_F(EstimatedQueueTest, AnAccountWhoseRequestsEndLateNeedsTimeToSpare) {
   const RequestClass late = {.account = "late"};
   PushOf(late, 400);
   const auto ended = FakeJob::Make({.request_class = late, .deadline = kNow});
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 60; ++i) {
     queue_.CountEnd(*ended, /*is_late=*/true, kNow);
   }
   EXPECT_THAT(PushDue(std::chrono::milliseconds(539), 20, late),

@@ -14,7 +14,7 @@ TEST(WaitSpareTest, GrowsWithLateEndsAndShrinksWithOthers) {
   WaitSpare spare;
   spare.CountEnd("a", false, kNow);
   EXPECT_EQ(spare.ShareOf("a", kNow), 0);
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 25; ++i) {
     spare.CountEnd("a", true, kNow);
   }
   EXPECT_NEAR(spare.ShareOf("a", kNow), 0.5, 1e-9);
@@ -23,11 +23,11 @@ TEST(WaitSpareTest, GrowsWithLateEndsAndShrinksWithOthers) {
     spare.CountEnd("a", true, kNow);
   }
   EXPECT_EQ(spare.ShareOf("a", kNow), 1);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 500; ++i) {
     spare.CountEnd("a", false, kNow);
   }
   EXPECT_NEAR(spare.ShareOf("a", kNow), 0.5, 1e-9);
-  for (int i = 0; i < 101; ++i) {
+  for (int i = 0; i < 501; ++i) {
     spare.CountEnd("a", false, kNow);
   }
   EXPECT_EQ(spare.ShareOf("a", kNow), 0);
@@ -41,7 +41,7 @@ TEST(WaitSpareTest, ForgetsAnAccountOfWhichNothingEnds) {
   const TimePoint later = kNow + WaitSpare::kMemory + milliseconds(1);
   EXPECT_EQ(spare.ShareOf("a", later), 0);
   spare.CountEnd("a", true, later);
-  EXPECT_NEAR(spare.ShareOf("a", later), 0.1, 1e-9);
+  EXPECT_NEAR(spare.ShareOf("a", later), 0.02, 1e-9);
 }
 
 TEST(WaitSpareTest, KnowsABoundedNumberOfAccounts) {
