@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iterator>
 
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -188,10 +189,14 @@ void RequestQueue::SetPosition(double position) {
 
 void RequestQueue::CountEnd(const Job& job, bool is_late, TimePoint now) {
   const JobDescription& description = job.description();
-  if (description.deadline < TimePoint::max()) {
+  if (description.deadline == TimePoint::max()) {
+    return;
+  }
+  // Without memory for one more account, its end is not counted.
+  ContainVoid("counting the end of a request", [&] {
     MutexLock lock(mutex_);
     spare_.CountEnd(description.request_class.account, is_late, now);
-  }
+  }).IgnoreError();
 }
 
 void RequestQueue::SetRunning(const RunningBatch& running) {

@@ -144,7 +144,7 @@ class RequestQueue {
   static constexpr std::chrono::milliseconds kSweepInterval{10};
 
   /// Counts the end of a job that was taken: the more are late, the more time to spare later jobs
-  /// of the account need.
+  /// of the account need. Does not throw.
   void CountEnd(const Job& job, bool is_late, TimePoint now);
 
   /// Sets the batch that is being computed.

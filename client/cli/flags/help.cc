@@ -42,7 +42,7 @@ std::string UnknownWord(const CLI::App& command, const std::string& word) {
                            : commands.empty() ? "unexpected word "
                                               : "unknown command ";
   const std::optional<std::string> nearest = NearestName(name, is_flag ? flags : commands);
-  if (nearest == name) {
+  if (is_flag && nearest == name) {
     return absl::StrCat("flag ", name, " comes after the command");
   }
   return absl::StrCat(kind, name,
