@@ -42,29 +42,6 @@ constexpr int64_t kLeastTasks = 32;
 /// them. For more rows it is faster to widen a block once, before its products.
 constexpr int64_t kWideningRows = 2 * kFewRows;
 
-/// Rows rounded to 8 bits, with a scale for each row.
-struct QuantisedInput {
-  uint8_t* values = nullptr;  // [rows, Int8Depth(in_features)]
-  float* scales = nullptr;    // [rows]
-};
-
-QuantisedInput Quantise(const MatrixView& input, Workspace& workspace) {
-  const int64_t width = Int8Depth(input.cols);
-  const int64_t scales_at = RoundUp(input.rows * width, 64);
-  std::byte* buffer = workspace.Buffer(kQuantised, scales_at + input.rows * sizeof(float));
-  const QuantisedInput quantised{reinterpret_cast<uint8_t*>(buffer),
-                                 reinterpret_cast<float*>(buffer + scales_at)};
-  constexpr int64_t kRows = 16;
-  workspace.pool().ParallelFor((input.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
-    const int64_t first = i * kRows;
-    CurrentTileKernels().quantise_rows(
-        {ElementAt(input.data, input.dtype, first * input.row_stride), input.dtype,
-         input.row_stride, std::min(kRows, input.rows - first), input.cols},
-        {quantised.values + first * width, width, quantised.scales + first});
-  });
-  return quantised;
-}
-
 }  // namespace
 
 Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths) {
@@ -115,66 +92,92 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   return kernels;
 }
 
-void PackedLinear::Run(const Call& call, Workspace& workspace) const {
+/// Returns the input in the type of the product: 8-bit weights are multiplied with 8-bit rows.
+PackedLinear::Operand PackedLinear::Prepare(const MatrixView& input, Workspace& workspace) const {
+  if (!is_int8()) {
+    return {static_cast<const std::byte*>(input.data),
+            input.row_stride * static_cast<int64_t>(SizeOf(format_.compute))};
+  }
+  const int64_t width = Int8Depth(input.cols);
+  const int64_t scales_at = RoundUp(input.rows * width, 64);
+  std::byte* buffer = workspace.Buffer(kQuantised, scales_at + input.rows * sizeof(float));
+  auto* values = reinterpret_cast<uint8_t*>(buffer);
+  auto* scales = reinterpret_cast<float*>(buffer + scales_at);
+  constexpr int64_t kRows = 16;
+  workspace.pool().ParallelFor((input.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
+    const int64_t first = i * kRows;
+    CurrentTileKernels().quantise_rows(
+        {ElementAt(input.data, input.dtype, first * input.row_stride), input.dtype,
+         input.row_stride, std::min(kRows, input.rows - first), input.cols},
+        {values + first * width, width, scales + first});
+  });
+  return {buffer, width, scales};
+}
+
+PackedLinear::Division PackedLinear::Divide(const Call& call) const {
   const int64_t rows = call.input.rows;
-  if (rows == 0) {
-    return;
+  const int64_t row_stride = call.input.row_stride;
+  Division division{.row_tiles = RoundUp(rows, kRowTile) / kRowTile,
+                    .first_block = columns_[call.first_part] / kColumnBlock};
+  division.blocks = columns_[call.end_part] / kColumnBlock - division.first_block;
+  const int64_t last_rows = rows - (division.row_tiles - 1) * kRowTile;
+  division.last = FindKernels(last_rows, row_stride, kColumnBlock);
+  division.whole =
+      division.row_tiles > 1 ? FindKernels(kRowTile, row_stride, kColumnBlock) : division.last;
+  if (const int64_t stride = rows < kRowTile ? 0 : StrideInPlace(call); stride > 0) {
+    division.in_place = FindKernels(kRowTile, row_stride, stride);
   }
-  QuantisedInput quantised;
-  if (is_int8()) {
-    quantised = Quantise(call.input, workspace);
-  }
-  const KernelLease lease;
-  const int64_t row_tiles = RoundUp(rows, kRowTile) / kRowTile;
-  const int64_t tail_rows = rows - (row_tiles - 1) * kRowTile;
-  const Kernels tail = FindKernels(tail_rows, call.input.row_stride, kColumnBlock);
-  const Kernels whole =
-      row_tiles > 1 ? FindKernels(kRowTile, call.input.row_stride, kColumnBlock) : tail;
-  const int64_t stride_in_place = rows < kRowTile ? 0 : StrideInPlace(call);
-  const Kernels in_place = stride_in_place == 0
-                               ? Kernels()
-                               : FindKernels(kRowTile, call.input.row_stride, stride_in_place);
-  const int64_t first_block = columns_[call.first_part] / kColumnBlock;
-  const int64_t blocks = columns_[call.end_part] / kColumnBlock - first_block;
-  const int64_t widened_count = (format_.is_gated ? 2 : 1) * in_features_ * kColumnBlock;
   // The input is read again for every block, or the weights for every row tile: the smaller of
   // them, which the cache holds.
-  const bool goes_by_rows = row_tiles > blocks && !whole.widens_before;
-  const auto run_tile = [&](int64_t i, bool is_first, int worker) {
-    const int64_t row_tile = goes_by_rows ? i / blocks : i % row_tiles;
-    Tile tile{.kernels = row_tile + 1 == row_tiles ? tail : whole,
-              .first_row = row_tile * kRowTile};
-    if (stride_in_place > 0 && tile.kernels.rows == kRowTile) {
-      tile.in_place = &in_place;
-    }
-    if (is_int8()) {
-      tile.rows = quantised.values + tile.first_row * Int8Depth(in_features_);
-      tile.scales = quantised.scales + tile.first_row;
-    } else {
-      tile.rows =
-          ElementAt(call.input.data, format_.compute, tile.first_row * call.input.row_stride);
-    }
-    const int64_t block = first_block + (goes_by_rows ? i % blocks : i / row_tiles);
-    if (tile.kernels.widens_before) {
-      tile.widened =
-          reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));
-      if (is_first || row_tile == 0) {
-        Widen(block, tile.widened);
-      }
-      const int64_t products = kColumnBlock / tile.kernels.columns *
-                               ((in_features_ + tile.kernels.chain - 1) / tile.kernels.chain);
-      tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (row_tiles * products);
-      tile.first_prefetch = row_tile * products * tile.prefetch_bytes;
-    }
-    RunTile(call, tile, block);
-  };
-  const int64_t tiles = blocks * row_tiles;
+  division.goes_by_rows = division.row_tiles > division.blocks && !division.whole.widens_before;
+  return division;
+}
+
+PackedLinear::Tile PackedLinear::TileAt(int64_t i, const Division& division,
+                                        const Operand& input) const {
+  const int64_t row_tile = division.RowTileOf(i);
+  Tile tile{.kernels = row_tile + 1 == division.row_tiles ? division.last : division.whole,
+            .first_row = row_tile * kRowTile,
+            .block = division.BlockOf(i)};
+  tile.input = {.rows = input.rows + tile.first_row * input.row_bytes,
+                .row_bytes = input.row_bytes,
+                .scales = input.scales == nullptr ? nullptr : input.scales + tile.first_row};
+  if (tile.kernels.rows == division.in_place.rows) {
+    tile.in_place = &division.in_place;
+  }
+  if (tile.kernels.widens_before) {
+    const int64_t products = kColumnBlock / tile.kernels.columns *
+                             ((in_features_ + tile.kernels.chain - 1) / tile.kernels.chain);
+    tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (division.row_tiles * products);
+    tile.first_prefetch = row_tile * products * tile.prefetch_bytes;
+  }
+  return tile;
+}
+
+void PackedLinear::Run(const Call& call, Workspace& workspace) const {
+  if (call.input.rows == 0) {
+    return;
+  }
+  const Operand input = Prepare(call.input, workspace);
+  const KernelLease lease;
+  const Division division = Divide(call);
+  const int64_t widened_count = (format_.is_gated ? 2 : 1) * in_features_ * kColumnBlock;
+  const int64_t tiles = division.tiles();
   const int64_t together =
       std::clamp<int64_t>(tiles / (kLeastTasks * workspace.pool().num_threads()), 1, kMostTogether);
-  workspace.pool().ParallelFor((tiles + together - 1) / together, [&](int64_t i, int worker) {
+  workspace.pool().ParallelFor((tiles + together - 1) / together, [&](int64_t task, int worker) {
     const KernelRun run;
-    for (int64_t k = i * together; k < std::min(tiles, (i + 1) * together); ++k) {
-      run_tile(k, k == i * together, worker);
+    const int64_t first = task * together;
+    for (int64_t i = first; i < std::min(tiles, first + together); ++i) {
+      Tile tile = TileAt(i, division, input);
+      if (tile.kernels.widens_before) {
+        tile.widened =
+            reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));
+        if (i == first || tile.first_row == 0) {
+          Widen(tile.block, tile.widened);
+        }
+      }
+      RunTile(call, tile);
     }
   });
 }

@@ -87,7 +87,9 @@ class PackedLinear {
   void CopyChannel(int64_t channel, float* target) const;
 
  private:
+  struct Division;
   struct Kernels;
+  struct Operand;
   struct Tile;
 
   /// In f32 panels, in bf16 pairs of rows, or in 8-bit fours of rows.
@@ -113,7 +115,10 @@ class PackedLinear {
   int64_t StrideInPlace(const Call& call) const;
   void Multiply(const Tile& tile, const Kernels& kernels, int64_t block, float* product) const;
   void Widen(int64_t block, float* target) const;
-  void RunTile(const Call& call, const Tile& tile, int64_t block) const;
+  Operand Prepare(const MatrixView& input, Workspace& workspace) const;
+  Division Divide(const Call& call) const;
+  Tile TileAt(int64_t i, const Division& division, const Operand& input) const;
+  void RunTile(const Call& call, const Tile& tile) const;
   void Store(const Call& call, const Tile& tile, int64_t column, const float* product) const;
 
   int64_t in_features_;

@@ -38,7 +38,6 @@ const float* PackedLinear::Bias(int64_t block) const {
 void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t block,
                             float* product) const {
   const int64_t element_bytes = is_int8() ? 1 : static_cast<int64_t>(SizeOf(format_.compute));
-  const auto* rows = static_cast<const std::byte*>(tile.rows);
   const float* widened = tile.widened;
   const int64_t next_block = std::min(block + (format_.is_gated ? 2 : 1), num_blocks() - 1);
   const std::byte* upcoming = Block(next_block) + tile.first_prefetch;
@@ -57,7 +56,7 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
         __builtin_prefetch(upcoming + byte, /*rw=*/0, /*locality=*/2);
       }
       upcoming += tile.prefetch_bytes;
-      gemm->Run(rows + depth * element_bytes, weights, product + column);
+      gemm->Run(tile.input.rows + depth * element_bytes, weights, product + column);
     }
   }
   if (is_int8()) {
@@ -66,7 +65,7 @@ void PackedLinear::Multiply(const Tile& tile, const Kernels& kernels, int64_t bl
                                             .stride = kColumnBlock,
                                             .rows = kernels.rows,
                                             .cols = kColumnBlock,
-                                            .query_scales = tile.scales,
+                                            .query_scales = tile.input.scales,
                                             .key_scales = scales,
                                             .key_offsets = scales + kColumnBlock});
   }
@@ -92,9 +91,9 @@ void PackedLinear::Widen(int64_t block, float* target) const {
   }
 }
 
-void PackedLinear::RunTile(const Call& call, const Tile& tile, int64_t block) const {
-  const int64_t packed_block = format_.is_gated ? 2 * block : block;
-  const int64_t column = block * kColumnBlock - columns_[call.first_part];
+void PackedLinear::RunTile(const Call& call, const Tile& tile) const {
+  const int64_t packed_block = format_.is_gated ? 2 * tile.block : tile.block;
+  const int64_t column = tile.block * kColumnBlock - columns_[call.first_part];
   // The processor writes to the result while it multiplies. Copied from a buffer afterwards, the
   // result would take 4 % of a layer's time.
   if (float* target = tile.in_place == nullptr
