@@ -37,9 +37,9 @@ class HeadRows {
       heads_.emplace_back();
     }
     std::vector<T>& head = heads_[block.head];
-    if (block.first_row * block.width != std::ssize(head)) {
-      return Wrong("elements before a block of ", what, block.first_row * block.width,
-                   std::ssize(head));
+    const int64_t rows = block.width == 0 ? block.first_row : std::ssize(head) / block.width;
+    if (block.first_row != rows) {
+      return Wrong("first row of a block of ", what, rows, block.first_row);
     }
     head.insert(head.end(), block.elements.begin(), block.elements.end());
     return absl::OkStatus();
@@ -53,17 +53,24 @@ class HeadRows {
   /// Returns the width of a row; `absent` if no block has come.
   int64_t WidthOr(int64_t absent) const { return width_.value_or(absent); }
 
-  /// Writes [num_heads, rows, width] to `target`. An error if rows are missing.
-  absl::Status Join(int64_t num_heads, int64_t rows, const char* what, T* target) const {
+  /// Returns an error unless the blocks are [num_heads, rows, width]. REQUIRES: num_heads is at
+  /// least num_heads().
+  absl::Status CheckWhole(int64_t num_heads, int64_t rows, const char* what) const {
     const int64_t expected = rows * WidthOr(0);
-    for (int64_t h = 0; h < num_heads && rows > 0; ++h) {
+    for (int64_t h = 0; h < num_heads; ++h) {
       const int64_t received = h < std::ssize(heads_) ? std::ssize(heads_[h]) : 0;
-      if (received != expected || !width_.has_value()) {
+      if (received != expected || (rows > 0 && !width_.has_value())) {
         return Wrong(what, " of a head", expected, received);
       }
-      target = std::copy(heads_[h].begin(), heads_[h].end(), target);
     }
     return absl::OkStatus();
+  }
+
+  /// Writes the rows of all heads to `target`. REQUIRES: CheckWhole was OK.
+  void Join(T* target) const {
+    for (const std::vector<T>& head : heads_) {
+      target = std::copy(head.begin(), head.end(), target);
+    }
   }
 
  private:

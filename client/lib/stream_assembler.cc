@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/lib/answer_shape.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -31,6 +32,9 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
   if (rows.shape().size() != rank || rows.dtype() != Dtype::kF32) {
     return absl::InternalError(
         absl::StrCat("streamed answer: ", NameOf(block.kind), ": expected FP32 of rank ", rank));
+  }
+  if (rows.shape()[0] == 0) {  // its width would be that of nothing
+    return Wrong("rows of a block of scores, at least", 1, 0);
   }
   return HeadRows<float>::Block{
       block.head, block.block.first_row, rank == 1 ? 1 : rows.shape()[1],
@@ -88,13 +92,19 @@ absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequenc
   return &sequences_[sequence];
 }
 
-void StreamAssembler::Allocate(Dtype dtype) {
+absl::Status StreamAssembler::Allocate(Dtype dtype) {
   Shape shape = leading_;
   shape.insert(shape.end(), row_shape_.begin(), row_shape_.end());
-  output_.emplace(dtype, std::move(shape));
-  if (output_->size_bytes() > 0) {
-    std::memset(output_->data(), 0, output_->size_bytes());
+  if (!CheckedBytes(shape, static_cast<int64_t>(SizeOf(dtype))).has_value()) {
+    return absl::InternalError(absl::StrCat(
+        "streamed answer: output: expected less than 2^63 bytes, found ", ShapeText(shape)));
   }
+  return ContainVoid("joining a streamed answer", [&] {
+    output_.emplace(dtype, std::move(shape));
+    if (output_->size_bytes() > 0) {
+      std::memset(output_->data(), 0, output_->size_bytes());
+    }
+  });
 }
 
 absl::Status StreamAssembler::Add(const StreamMessage& message) {
@@ -119,7 +129,7 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
   RETURN_IF_ERROR(CheckShape("a block", {rows}, row_shape_, shape));
   if (!output_.has_value()) {
     row_shape_.assign(shape.begin() + 1, shape.end());
-    Allocate(block.rows.dtype());
+    RETURN_IF_ERROR(Allocate(block.rows.dtype()));
   }
   if (block.rows.dtype() != output_->dtype()) {
     return absl::InternalError("streamed answer: a block differs in dtype from the first");
@@ -200,8 +210,9 @@ absl::StatusOr<Tensor> StreamAssembler::Joined(const Sequence& sequence, const S
   if (key.first != ScoresBlock::Kind::kLogSumExp) {
     shape.push_back(heads.WidthOr(width));
   }
+  RETURN_IF_ERROR(heads.CheckWhole(shape[0], rows, NameOf(key.first)));
   Tensor joined(Dtype::kF32, shape);
-  RETURN_IF_ERROR(heads.Join(shape[0], rows, NameOf(key.first), joined.as<float>()));
+  heads.Join(joined.as<float>());
   return joined;
 }
 
@@ -220,8 +231,9 @@ absl::Status StreamAssembler::FinishScores(const Sequence& sequence, AttendResul
     LargestWeights& top = result.top_weights.emplace_back();
     ASSIGN_OR_RETURN(top.weights,
                      Joined(sequence, kTopWeights, rows, std::min(weights_top_k_, keys)));
+    RETURN_IF_ERROR(sequence.top_keys.CheckWhole(top.weights.shape()[0], rows, "keys"));
     top.keys.resize(top.weights.num_elements());
-    return sequence.top_keys.Join(top.weights.shape()[0], rows, "keys", top.keys.data());
+    sequence.top_keys.Join(top.keys.data());
   }
   return absl::OkStatus();
 }
@@ -254,7 +266,7 @@ absl::Status StreamAssembler::Finish(AttendResult& result) {
   }
   if (!output_.has_value()) {
     std::ranges::replace(row_shape_, kAnyExtent, int64_t{0});
-    Allocate(dtype_);
+    RETURN_IF_ERROR(Allocate(dtype_));
   }
   result.output = *std::move(output_);
   result.tokens = std::move(tokens_);

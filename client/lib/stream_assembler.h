@@ -50,7 +50,7 @@ class StreamAssembler {
   absl::Status LayOutTexts();
   absl::StatusOr<Sequence*> Find(int64_t sequence);
   /// Makes an output of zeros: the server does not send rows of padding.
-  void Allocate(Dtype dtype);
+  absl::Status Allocate(Dtype dtype);
   /// Returns the index of a head among the chosen ones. INTERNAL for a layer or head that is not
   /// chosen.
   absl::StatusOr<int64_t> ChosenHead(const ScoresBlock& block) const;

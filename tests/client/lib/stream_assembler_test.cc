@@ -282,7 +282,34 @@ TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
   EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 1, {0, 0, Filled({1, 3}, 0.1f)})),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("head")));
   EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 1, Filled({1, 3}, 0.1f)})),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("elements before")));
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("first row of a block")));
+}
+
+// Products of extents that a server chose must not overflow, nor ask for memory that nobody has.
+TEST_F(StreamAssemblerTest, RefusesExtentsThatNoMemoryHolds) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  EXPECT_THAT(
+      assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Tensor(Dtype::kF32, {0, kHuge})})),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a block of scores")));
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, kHuge, Filled({1, 4}, 0.1f)})),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("first row of a block of weights")));
+  const Tensor many_rows(Dtype::kF32, {1, int64_t{1} << 40, 0});
+  request_.input = HiddenStatesInput{&many_rows};
+  request_.model_output = v1::LOGITS;  // whose width the server says
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  EXPECT_THAT(assembler_->Add(RowBlock{0, 0, Filled({1, 1 << 21}, 0.5f)}),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("expected less than 2^63 bytes")));
+}
+
+TEST_F(StreamAssemblerTest, RefusesScoresOfSequencesWithoutRows) {
+  request_.input = HiddenStatesInput{&input_, {3, 0}, nullptr, {}};
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({3}, 1.5f)})), IsOk());
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {1, 0, Filled({2}, 1.5f)})), IsOk());
+  EXPECT_THAT(assembler_->Finish(result_),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("log-sum-exp of a head: expected 0, found 2")));
 }
 
 // The answer of Attend has a width even without rows.
