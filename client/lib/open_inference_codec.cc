@@ -111,6 +111,11 @@ class InferRequestBuilder {
     } else if (std::adjacent_find(lengths.begin(), lengths.end(), std::not_equal_to<>()) !=
                lengths.end()) {
       status_.Update(CannotAsk("sequences of different lengths with this client"));
+    } else if (!lengths.empty() && (lengths[0] != std::ssize(input.ids) / batch_size ||
+                                    std::ssize(input.ids) % batch_size != 0)) {
+      status_.Update(absl::InvalidArgumentError(
+          absl::StrCat("lengths: expected values that sum to the number of ids ", input.ids.size(),
+                       ", found ", batch_size, " times ", lengths[0])));
     } else {
       AddInt32("input_ids", {batch_size, std::ssize(input.ids) / batch_size}, input.ids);
     }
@@ -140,7 +145,13 @@ class InferRequestBuilder {
   }
 
   void Add(const char* name, const std::vector<int64_t>& lengths) {
-    if (!lengths.empty()) {
+    const auto wrong = std::find_if(lengths.begin(), lengths.end(), [](int64_t length) {
+      return length != static_cast<int32_t>(length);
+    });
+    if (wrong != lengths.end()) {
+      status_.Update(absl::InvalidArgumentError(
+          absl::StrCat(name, ": expected values of 32 bits, found ", *wrong)));
+    } else if (!lengths.empty()) {
       AddInt32(name, {std::ssize(lengths)}, std::vector<int32_t>(lengths.begin(), lengths.end()));
     }
   }

@@ -114,6 +114,19 @@ TEST(OpenInferenceCodecTest, TokenIdsAreARectangle) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("different lengths")));
 }
 
+// The shape is all that the server sees of them.
+TEST(OpenInferenceCodecTest, LengthsOfTokenIdsAddUpToTheirNumber) {
+  AttendRequest request;
+  for (const TokenIdsInput& ids :
+       {TokenIdsInput{{1, 2, 3, 4}, {3, 3}, {}}, TokenIdsInput{{1, 2, 3, 4, 5}, {2, 2}, {}},
+        TokenIdsInput{{1, 2, 3, 4}, {3}, {}}}) {
+    request.input = ids;
+    EXPECT_THAT(EncodeInferRequest(request),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("lengths: expected values that sum to the number of ids")));
+  }
+}
+
 TEST(OpenInferenceCodecTest, QueryKeyAndValueAreTheModelAttention) {
   const Tensor query = SeededTensor(1, Dtype::kF16, {1, 2, 4, 8}),
                key = SeededTensor(2, Dtype::kF16, {1, 3, 2, 8}),
@@ -153,6 +166,9 @@ TEST(OpenInferenceCodecTest, RefusesWhatTheProtocolHasNoWordsFor) {
   expect("texts", [](AttendRequest& request) { request.input = TextInput{{"a"}}; });
   expect("hidden_states: expected a tensor of rank 3, found [3, 4]",
          [&](AttendRequest& request) { request.input = HiddenStatesInput{&packed}; });
+  expect("lengths: expected values of 32 bits, found 4294967298", [&](AttendRequest& request) {
+    request.input = HiddenStatesInput{&rows, {(int64_t{1} << 32) + 2}};
+  });
   expect("hidden_states: expected a tensor of rank 3, found none",
          [](AttendRequest& request) { request.input = HiddenStatesInput{}; });
   expect("token types",
