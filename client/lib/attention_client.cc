@@ -17,6 +17,7 @@
 #include "client/lib/request_codec.h"
 #include "client/lib/retry_policy.h"
 #include "client/lib/streamed_answer.h"
+#include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 #include "proto/codec/envelope.h"
@@ -27,24 +28,28 @@ namespace attention {
 namespace {
 
 /// Adds to an error the address that was tried, or the flag to change.
-absl::Status Explain(const absl::Status& status, const ClientOptions& options) {
+absl::Status Explain(const absl::Status& status, const Attempts& attempts,
+                     const ClientOptions& options) {
   const std::string text(status.message());
+  const std::string server = absl::StrCat("server ", options.connection.server, ": ");
   if (status.code() == absl::StatusCode::kUnavailable) {
     // What OpenSSL says of an answer that is not TLS.
     const bool is_plaintext = absl::StrContains(text, "wrong version number");
-    return absl::UnavailableError(
-        absl::StrCat("server ", options.connection.server, ": ", text,
+    return WithText(
+        status,
+        absl::StrCat(server, text,
                      is_plaintext ? " (the server speaks no TLS: connect without --tls)" : ""));
   }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("server ", options.connection.server, ": no answer within ",
-                     absl::FormatDuration(options.timeout), ": ", text));
+    const std::string timeout = absl::FormatDuration(options.timeout);
+    return WithText(status,
+                    attempts.timed_out()
+                        ? absl::StrCat(server, "no answer within ", timeout, ": ", text)
+                        : absl::StrCat(server, "refused with a timeout of ", timeout, ": ", text));
   }
   if (absl::StrContains(text, "larger than max")) {
-    return absl::Status(
-        status.code(),
-        absl::StrCat(text, " (the server's flag --max-message-bytes sets the limit)"));
+    return WithText(status,
+                    absl::StrCat(text, " (the server's flag --max-message-bytes sets the limit)"));
   }
   return status;
 }
@@ -76,15 +81,14 @@ struct AttentionClient::State {
         return reply;
       }
       if (!attempts.WaitAfter(reply.status(), *channel)) {
-        return Explain(reply.status(), options);
+        return Explain(reply.status(), attempts, options);
       }
     }
   }
 
   /// Makes `stream` one whose first message is in `first`.
-  absl::Status StartStream(const grpc::ByteBuffer& request, std::optional<BlockingStream>& stream,
-                           grpc::ByteBuffer& first) {
-    Attempts attempts(kAttendStreamMethod, options.connection.retries, options.timeout, budget);
+  absl::Status StartStream(Attempts& attempts, const grpc::ByteBuffer& request,
+                           std::optional<BlockingStream>& stream, grpc::ByteBuffer& first) {
     for (;;) {
       stream.emplace(stub, kAttendStreamMethod, attempts.remaining());
       stream->WriteLast(request);
@@ -97,7 +101,7 @@ struct AttentionClient::State {
         return absl::InternalError("malformed answer: the stream ended without a summary");
       }
       if (!attempts.WaitAfter(status, *channel)) {
-        return Explain(status, options);
+        return Explain(status, attempts, options);
       }
     }
   }
@@ -152,12 +156,14 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
   StreamedAnswer answer(request, sink);
   std::optional<BlockingStream> stream;
   grpc::ByteBuffer received;
-  RETURN_IF_ERROR(state_->StartStream(bytes, stream, received));
+  Attempts attempts(kAttendStreamMethod, state_->options.connection.retries,
+                    state_->options.timeout, state_->budget);
+  RETURN_IF_ERROR(state_->StartStream(attempts, bytes, stream, received));
   do {
     RETURN_IF_ERROR(answer.Take(received));
   } while (stream->Read(received));
   if (const absl::Status status = stream->Finish(); !status.ok()) {
-    return Explain(status, state_->options);
+    return Explain(status, attempts, state_->options);
   }
   ASSIGN_OR_RETURN(AttendResult result, answer.Finish());
   result.client_total = absl::Now() - start;

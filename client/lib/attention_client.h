@@ -31,8 +31,9 @@ struct ClientOptions {
 
 /// Calls one server, or several in turn. Thread-safe; calls run side by side on one connection.
 /// Every call blocks its thread until the answer arrives, and fails with DEADLINE_EXCEEDED after
-/// the timeout. Errors have the server's code and text; UNAVAILABLE also names the address, and an
-/// error about a message that is too large names the server's flag --max-message-bytes.
+/// the timeout. Errors have the server's code and text, and its pushback as a payload (kPushback);
+/// UNAVAILABLE and DEADLINE_EXCEEDED also name the address, and an error about a message that is
+/// too large names the server's flag --max-message-bytes.
 class AttentionClient {
  public:
   /// Makes a client, which connects with its first call. INVALID_ARGUMENT for a timeout that is not

@@ -9,7 +9,9 @@
 #include "client/lib/blocking_call.h"
 #include "client/lib/channel.h"
 #include "client/lib/request_codec.h"
+#include "client/lib/retry_policy.h"
 #include "client/lib/stream_assembler.h"
+#include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 
@@ -28,7 +30,11 @@ absl::StatusOr<StreamAssembler> AssemblerOf(const StepRequest& step) {
 }
 
 absl::Status StatusOf(const v1::DecodeResult& result) {
-  return {static_cast<absl::StatusCode>(result.code()), result.message()};
+  absl::Status status(static_cast<absl::StatusCode>(result.code()), result.message());
+  if (!status.ok() && result.retry_after_ms() > 0) {
+    status.SetPayload(kPushback, absl::Cord(absl::StrCat(result.retry_after_ms())));
+  }
+  return status;
 }
 
 absl::StatusOr<StepResult> FinishStep(StreamAssembler& assembler, v1::DecodeResult& result) {
@@ -73,8 +79,8 @@ struct DecodeStream::State {
                                                         ": no answer within ",
                                                         absl::FormatDuration(options.timeout)));
     } else if (status.code() == absl::StatusCode::kUnavailable) {
-      status = absl::UnavailableError(
-          absl::StrCat("server ", options.connection.server, ": ", std::string(status.message())));
+      status = WithText(status, absl::StrCat("server ", options.connection.server, ": ",
+                                             std::string(status.message())));
     }
     broken.Update(status);
     return broken;

@@ -24,8 +24,9 @@ inline constexpr int kRetryTokens = 1000;
 /// The URL of the status payload that has the value of the trailer grpc-retry-pushback-ms.
 inline constexpr char kPushback[] = "grpc-retry-pushback-ms";
 
-/// The methods that change nothing on a server ("package.Service/Method"): only they are retried.
-/// Decode and ModelStreamInfer are not among them, because a stream of actions cannot be repeated.
+/// The methods that are retried ("package.Service/Method"). They change nothing on a server.
+/// VerifyModel is left out, because it computes for long; Decode and ModelStreamInfer, because a
+/// stream of actions cannot be repeated.
 inline constexpr const char* kRepeatable[] = {"attention.v1.AttentionService/Attend",
                                               "attention.v1.AttentionService/AttendStream",
                                               "attention.v1.AttentionService/ListModels",
@@ -64,6 +65,8 @@ class Attempts {
 
   /// Returns the time until the deadline, which all attempts share.
   absl::Duration remaining() const { return deadline_ - absl::Now(); }
+  /// Returns whether the deadline has passed, or is about to: gRPC counts in milliseconds.
+  bool timed_out() const { return remaining() < absl::Milliseconds(10); }
 
   /// Counts an attempt that ended with `status` before any message of the answer. If the call may
   /// be retried, waits for the due pause, in which `channel` connects again, and returns true.

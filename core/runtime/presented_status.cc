@@ -68,11 +68,15 @@ std::string Cut(const std::string& text) {
 absl::Status Presented(const absl::Status& status) {
   // The text is cut before it is escaped, since it may be as long as a request, and again after,
   // since escapes are longer.
-  absl::Status presented(status.code(), Cut(Escaped(Cut(std::string(status.message())))));
+  return WithText(status, Cut(Escaped(Cut(std::string(status.message())))));
+}
+
+absl::Status WithText(const absl::Status& status, absl::string_view text) {
+  absl::Status changed(status.code(), text);
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
-    presented.SetPayload(type, payload);
+    changed.SetPayload(type, payload);
   });
-  return presented;
+  return changed;
 }
 
 }  // namespace attention

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace attention {
 
@@ -13,5 +14,8 @@ inline constexpr size_t kMaxStatusText = 2048;
 /// control characters are escaped (`\x1b`), and a text longer than kMaxStatusText is cut in its
 /// middle, where it says how much is left out.
 absl::Status Presented(const absl::Status& status);
+
+/// Returns the error with another text; its code and payloads stay.
+absl::Status WithText(const absl::Status& status, absl::string_view text);
 
 }  // namespace attention

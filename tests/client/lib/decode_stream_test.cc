@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/lib/retry_policy.h"
 #include "gmock/gmock.h"
 #include "tests/client/lib/fake_decode_server.h"
 #include "tests/support/matchers.h"
@@ -103,6 +104,14 @@ TEST_F(DecodeStreamTest, ARefusedActionLeavesTheSessionUsable) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("expected a tensor")));
   EXPECT_THAT(stream->Step({.input = HiddenStatesInput{&prompt}}), IsOk());
   EXPECT_THAT(stream->Close(), IsOk());
+}
+
+TEST_F(DecodeStreamTest, ARefusalSaysWhenToTryAgain) {
+  const auto stream = Open("refuses");
+  const Tensor prompt = Values({1});
+  const absl::Status refused = stream->Step({.input = HiddenStatesInput{&prompt}}).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, "cache: full"));
+  EXPECT_EQ(refused.GetPayload(kPushback), "1500");
 }
 
 TEST_F(DecodeStreamTest, AnActionWithoutAnswerEndsTheSessionAtItsTimeout) {

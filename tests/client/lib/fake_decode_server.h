@@ -24,7 +24,7 @@ namespace attention {
 ///   breaks   ends the call after open, UNAVAILABLE
 ///   ends     ends the call after open, OK
 ///   ids      answers top_logits with ids alone
-///   refuses  refuses every step, RESOURCE_EXHAUSTED
+///   refuses  refuses every step for 1.5 s, RESOURCE_EXHAUSTED
 class FakeDecodeServer : public v1::AttentionService::Service {
  public:
   const std::string& address() const { return server_.address(); }
@@ -78,6 +78,7 @@ class FakeDecodeServer : public v1::AttentionService::Service {
     } else if (request.has_step() && session.mode == "refuses") {
       result.set_code(grpc::StatusCode::RESOURCE_EXHAUSTED);
       result.set_message("cache: full");
+      result.set_retry_after_ms(1500);
     } else if (request.has_step()) {
       SendRows(request, session, found->second, stream);
       found->second += request.step().hidden_states().tensor().shape(0);

@@ -80,6 +80,17 @@ TEST(RetriesTest, AServerMayForbidThem) {
   EXPECT_THAT(server.calls(), SizeIs(1));
 }
 
+// A server that refuses at once has answered.
+TEST(RetriesTest, ARefusalForLackOfTimeIsNoTimeout) {
+  const ScriptedServer server(
+      {{{grpc::StatusCode::DEADLINE_EXCEEDED, "would take 5 min"}, "300000"}});
+  const absl::Status refused = AskModel(server);
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                absl::StrCat("server ", server.address(),
+                                             ": refused with a timeout of 2m: would take 5 min")));
+  EXPECT_EQ(refused.GetPayload(kPushback), "300000");
+}
+
 TEST(RetriesTest, AFullServerThatDoesNotSayWhenIsNotAskedAgain) {
   const ScriptedServer server({{kExhausted}});
   EXPECT_THAT(AskModel(server),

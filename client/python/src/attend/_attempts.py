@@ -15,7 +15,7 @@ INITIAL_BACKOFF = 0.1
 RETRY_TOKENS = 1000
 """The retry budget of a client. No call is repeated while half of it or less is left."""
 
-# Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
+# The methods that are retried. They change nothing on the server. Decode is left out: a session cannot be repeated.
 REPEATABLE = frozenset(
     f"/attention.v1.AttentionService/{name}"
     for name in ("Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates")

@@ -105,7 +105,9 @@ def from_rpc(error: Any, server: str, timeout: float) -> AttendError:
     if code == grpc.StatusCode.UNAVAILABLE:
         message = f"server {server}: {message}"
     elif code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        message = f"server {server}: no answer within {timeout:g} s: {message}"
+        # gRPC's own text says that the time is over; the server refuses what it could not compute in time.
+        late = "no answer within" if message == "Deadline Exceeded" else "refused with a timeout of"
+        message = f"server {server}: {late} {timeout:g} s: {message}"
     elif "larger than max" in message:
         message += " (the server's flag --max-message-bytes sets the limit)"
     trailers = {key: value for key, value in error.trailing_metadata() or () if isinstance(value, str)}
