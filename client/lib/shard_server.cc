@@ -3,12 +3,14 @@
 #include <cstring>
 #include <thread>
 
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
 
-/// The transport holds this many bytes, and they keep a server busy.
+/// This many bytes are sent before answers are read: the transport holds them, and they keep a
+/// server busy.
 constexpr size_t kBytesAtATime = size_t{4} << 20;
 
 /// Returns the approximate size of request and answer, which has about the size of the query.
@@ -69,9 +71,19 @@ absl::Status ShardServer::ReleasePage(int64_t sequence) {
 }
 
 void ShardServer::Run(std::span<PageStep* const> steps) {
-  while (!steps.empty()) {
-    steps = steps.subspan(Send(steps));
-    Receive();
+  const absl::Status status = ContainVoid("asking a server for its pages", [&] {
+    for (std::span<PageStep* const> rest = steps; !rest.empty();) {
+      rest = rest.subspan(Send(rest));
+      Receive();
+    }
+  });
+  if (!status.ok()) {  // answers that nobody reads may follow
+    failure_ = status;
+    stream_.reset();
+    sent_.clear();
+    for (PageStep* const step : steps) {
+      step->answer = status;
+    }
   }
 }
 

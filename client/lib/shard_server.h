@@ -58,7 +58,8 @@ class ShardServer {
   absl::Status TruncatePage(int64_t sequence, int64_t length);
   /// Removes the page. REQUIRES: MakePage made it.
   absl::Status ReleasePage(int64_t sequence);
-  /// Runs the steps in their order, and sets their answers. REQUIRES: Connect succeeded.
+  /// Runs the steps in their order, and sets their answers. Without memory the session ends, and
+  /// all answers are RESOURCE_EXHAUSTED. REQUIRES: Connect succeeded.
   void Run(std::span<PageStep* const> steps);
 
  private:
