@@ -46,8 +46,12 @@ absl::StatusOr<std::string> ReadPem(const char* option, const std::string& path,
   if (path.empty()) {
     return std::string();
   }
-  std::string text = ReadTextFile(path, /*max_bytes=*/16 << 20).value_or("");
-  if (!absl::StrContains(text, kind.line)) {
+  absl::StatusOr<std::string> text = ReadTextFile(path, /*max_bytes=*/16 << 20);
+  if (!text.ok() && Shown(path) == path) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": ", std::string(text.status().message())));
+  }
+  if (!text.ok() || !absl::StrContains(*text, kind.line)) {
     return absl::InvalidArgumentError(absl::StrCat(option, ": expected a file with a PEM ",
                                                    kind.name, ", found none at ", Shown(path)));
   }
