@@ -144,7 +144,7 @@ absl::Status AttendCall::Admit() {
   if (plan.model != nullptr) {
     SetModel(plan.model->name(), plan.model->info().version);
   }
-  RETURN_IF_ERROR(Refine(metadata_, deadline_));
+  Refine(record_.arrival, metadata_, deadline_);
   auto job = std::make_shared<AttendJob>(std::move(plan),
                                          JobOrigin{.size_bytes = record_.request_bytes,
                                                    .request_class = metadata_.request_class,

@@ -58,7 +58,7 @@ class AttendCall : public AttendSink,
   virtual absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request,
                                           const PlanTerms& terms) = 0;
   /// Changes tenant, priority and deadline by what the request itself says; may refuse the request.
-  virtual absl::Status Refine(CallMetadata&, TimePoint&) { return absl::OkStatus(); }
+  virtual void Refine(TimePoint /*arrival*/, CallMetadata&, TimePoint& /*deadline*/) {}
 
   /// Starts the one operation that ends the call: the last message of the answer, or an error. If
   /// the call has ended, nothing happens. Throws when there is no memory; then the call has not

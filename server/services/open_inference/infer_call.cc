@@ -18,7 +18,7 @@ InferLimits InferEnvironment::LimitsOf(const Caller& caller, const PlanTerms& te
           .terms = terms};
 }
 
-void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
+void ApplyParameters(const InferParameters& parameters, TimePoint arrival, CallMetadata& metadata,
                      TimePoint& deadline) {
   if (parameters.priority > 0) {
     SetPriority(parameters.priority == 1   ? Priority::kHigh
@@ -27,11 +27,10 @@ void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
                 metadata);
   }
   // A deadline that the clock cannot represent counts as none.
-  const TimePoint now = std::chrono::steady_clock::now();
   using std::chrono::microseconds;
-  const auto longest = std::chrono::duration_cast<microseconds>(TimePoint::max() - now);
+  const auto longest = std::chrono::duration_cast<microseconds>(TimePoint::max() - arrival);
   if (parameters.timeout_us > 0 && parameters.timeout_us < longest.count()) {
-    deadline = std::min(deadline, now + microseconds(parameters.timeout_us));
+    deadline = std::min(deadline, arrival + microseconds(parameters.timeout_us));
   }
 }
 
@@ -56,9 +55,8 @@ absl::StatusOr<AttendPlan> InferCall::Plan(const grpc::ByteBuffer& request,
   return std::move(plan->attend);
 }
 
-absl::Status InferCall::Refine(CallMetadata& metadata, TimePoint& deadline) {
-  ApplyParameters(parameters_, metadata, deadline);
-  return absl::OkStatus();
+void InferCall::Refine(TimePoint arrival, CallMetadata& metadata, TimePoint& deadline) {
+  ApplyParameters(parameters_, arrival, metadata, deadline);
 }
 
 void InferCall::Finish(const std::shared_ptr<const AttendReply>& reply, const absl::Status& status,

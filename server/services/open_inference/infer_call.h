@@ -25,8 +25,8 @@ struct InferEnvironment {
 };
 
 /// Applies the protocol's priority (1: high; 2: normal; 3 and more: low; 0: as the metadata say),
-/// and the earlier of the two deadlines.
-void ApplyParameters(const InferParameters& parameters, CallMetadata& metadata,
+/// and the earlier of the two deadlines; `arrival` is the request's.
+void ApplyParameters(const InferParameters& parameters, TimePoint arrival, CallMetadata& metadata,
                      TimePoint& deadline);
 
 class InferCall final : public AttendCall {
@@ -44,7 +44,7 @@ class InferCall final : public AttendCall {
   void PostNext() override { Post(infer_); }
   int64_t PlanningCost(const grpc::ByteBuffer& request) const override;
   absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request, const PlanTerms& terms) override;
-  absl::Status Refine(CallMetadata& metadata, TimePoint& deadline) override;
+  void Refine(TimePoint arrival, CallMetadata& metadata, TimePoint& deadline) override;
   void SendReply(const AttendReply& reply);
 
   const InferEnvironment& infer_;

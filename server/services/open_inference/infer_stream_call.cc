@@ -85,7 +85,7 @@ class InferStreamCall::Request final : public AttendSink,
     RETURN_IF_ERROR(plan.status());
     plan_ = *std::move(plan);
     TimePoint deadline = call_->deadline();
-    ApplyParameters(plan_.parameters, metadata, deadline);
+    ApplyParameters(plan_.parameters, record_.arrival, metadata, deadline);
     auto job = std::make_shared<AttendJob>(std::move(plan_.attend),
                                            JobOrigin{.size_bytes = record_.request_bytes,
                                                      .request_class = metadata.request_class,
