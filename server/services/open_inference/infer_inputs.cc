@@ -13,12 +13,12 @@
 #include "proto/codec/encode.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
+#include "server/services/open_inference/typed_contents.h"
 #include "server/services/plan/field_error.h"
 
 namespace attention {
 namespace {
 
-using inference::InferTensorContents;
 using WireInput = inference::ModelInferRequest::InferInputTensor;
 
 int64_t ElementBytes(const std::string& datatype) {
@@ -51,38 +51,6 @@ absl::StatusOr<int64_t> SizeBytes(const std::string& owner, const InferInput& in
     return Wrong(owner, ": expected a size below 2^63 bytes, found shape ", ShapeText(input.shape));
   }
   return *size;
-}
-
-// The field of typed contents for a datatype.
-struct TypedContents {
-  const char* field = nullptr;  // null: none
-  int64_t count = 0;
-  const void* values = nullptr;
-};
-
-TypedContents ContentsOf(const InferTensorContents& contents, const std::string& datatype) {
-  if (datatype == "FP32") {
-    return {"fp32_contents", contents.fp32_contents_size(), contents.fp32_contents().data()};
-  }
-  if (datatype == "INT32") {
-    return {"int_contents", contents.int_contents_size(), contents.int_contents().data()};
-  }
-  if (datatype == "INT64") {
-    return {"int64_contents", contents.int64_contents_size(), contents.int64_contents().data()};
-  }
-  return {};
-}
-
-// Returns the name of a set field other than `field`; empty when there is none.
-std::string OtherField(const InferTensorContents& contents, const char* field) {
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  contents.GetReflection()->ListFields(contents, &fields);
-  for (const google::protobuf::FieldDescriptor* other : fields) {
-    if (field == nullptr || other->name() != field) {
-      return std::string(other->name());
-    }
-  }
-  return "";
 }
 
 class InputReader {
