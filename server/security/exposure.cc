@@ -1,6 +1,7 @@
 #include "server/security/exposure.h"
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -66,8 +67,10 @@ std::string PlaintextWarning(const ServerOptions& options) {
   if (!options.tls_certificate.empty()) {
     return "";
   }
-  for (const std::string& address : options.listen) {
-    if (!IsLocal(address)) {
+  std::vector<std::string> addresses = options.listen;
+  addresses.push_back(options.admin_listen);
+  for (const std::string& address : addresses) {
+    if (!address.empty() && !IsLocal(address)) {
       return absl::StrCat("the server speaks plaintext on ", address,
                           " (--insecure): others on the network can read and change what it "
                           "receives and sends; for TLS give --tls-certificate=FILE and "

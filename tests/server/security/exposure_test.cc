@@ -54,6 +54,8 @@ TEST(ExposureTest, PlaintextThatIsMeantIsWarnedOf) {
               AllOf(HasSubstr("plaintext on 0.0.0.0:2"), HasSubstr("--tls-certificate=FILE"),
                     HasSubstr("--tls-key=FILE")));
   EXPECT_EQ(PlaintextWarning({.listen = {"127.0.0.1:1", "unix:/a"}, .insecure = true}), "");
+  EXPECT_THAT(PlaintextWarning({.listen = {"unix:/a"}, .admin_listen = "[::]:3", .insecure = true}),
+              HasSubstr("[::]:3"));
   EXPECT_EQ(
       PlaintextWarning(
           {.listen = {"0.0.0.0:2"}, .insecure = true, .tls_certificate = "c", .tls_key = "k"}),
