@@ -59,18 +59,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   auto state = std::make_unique<ServerState>(options);
   RETURN_IF_ERROR(state->Prepare());
   RETURN_IF_ERROR(state->Listen());
-  RETURN_IF_ERROR(state->ListenForMetrics());
-  state->StartStallWatch();
-  if (state->loader != nullptr) {
+  std::unique_ptr<Server> server(new Server(std::move(state)));  // it shuts down after an error
+  ServerState& started = *server->state_;
+  RETURN_IF_ERROR(started.ListenForMetrics());
+  started.StartStallWatch();
+  if (started.loader != nullptr) {
     // Models are loaded while the server serves: loaded models can be used at once, and health
     // reports when all are loaded.
-    state->loading.TryEnter();
-    state->loader->Start([&state = *state] {
-      state.SetReady(true);
-      state.loading.Leave();
+    started.loading.TryEnter();
+    started.loader->Start([&started] {
+      started.SetReady(true);
+      started.loading.Leave();
     });
   }
-  return std::unique_ptr<Server>(new Server(std::move(state)));
+  return server;
 }
 
 Server::Server(std::unique_ptr<ServerState> state) : state_(std::move(state)) {}
