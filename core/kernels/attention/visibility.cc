@@ -161,9 +161,9 @@ void Visibility::Hide(int64_t head, int64_t row, KeyRange keys, float* scores) c
   if (options_.mask.data == nullptr) {
     return;
   }
-  const uint8_t* may_see = options_.mask.Row(head, row) + keys.begin;
+  const uint8_t* is_visible = options_.mask.Row(head, row) + keys.begin;
   for (int64_t i = 0; i < keys.end - keys.begin; ++i) {
-    scores[i] = may_see[i] != 0 ? scores[i] : kMinusInfinity;
+    scores[i] = is_visible[i] != 0 ? scores[i] : kMinusInfinity;
   }
 }
 

@@ -43,7 +43,6 @@ class Visibility {
                : options.window_right > 0 ? options.window_right
                                           : kFarthestKey) {}
 
-  int64_t query_offset() const { return query_offset_; }
   /// Returns the smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
     return has_exceptions() ? RangeWithExceptions(row) : IntervalAt(query_offset_ + row);
