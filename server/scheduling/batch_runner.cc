@@ -73,7 +73,7 @@ bool BatchRunner::IsAbandoned(const Batch& batch) const {
   const TimePoint now = clock_();
   return is_aborted_ ||
          std::all_of(batch.jobs.begin(), batch.jobs.end(), [now](const std::shared_ptr<Job>& job) {
-           return job->is_cancelled() || job->description().deadline <= now;
+           return attention::IsAbandoned(*job, now);
          });
 }
 

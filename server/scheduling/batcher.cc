@@ -15,7 +15,9 @@ namespace {
 absl::Status StatusOfLost(const Job& job, TimePoint now) {
   return Contain("ending a request", [&] {
     const Refusal refusal = {.reason = RefusalReason::kDeadline};
-    if (job.is_cancelled()) {  // perhaps at its deadline
+    // The refusal is used if the call turns CANCELLED into DEADLINE_EXCEEDED
+    // (Cancellation::Explain).
+    if (job.is_cancelled()) {
       return Refuse(absl::StatusCode::kCancelled, "the caller cancelled while the request waited",
                     refusal);
     }
@@ -32,7 +34,7 @@ absl::Status StatusOfLost(const Job& job, TimePoint now) {
 }
 
 void FinishLostJob(Job& job, TimePoint now, RequestQueue& queue) {
-  if (!job.is_cancelled()) {
+  if (!job.is_cancelled() || IsLate(job, now)) {  // gRPC cancels a call at its deadline
     queue.CountEnd(job, /*is_late=*/true, now);
   }
   BatchStats stats;
@@ -56,9 +58,8 @@ Priority HighestOf(const Batch& batch) {
 
 namespace {
 
-// Returns when a batch of the job that starts now should end. A job that is tried whatever its
-// estimate, or that has little more time than it takes, keeps no other out of a batch of twice its
-// own time.
+// Returns when a batch of the job that starts now should end: at the job's deadline, or after twice
+// the job's own time if that is later. A job that is tried whatever its estimate sets no end.
 TimePoint LatestEndOf(const Job& job, TimePoint start) {
   return job.expected_time().count() == 0
              ? TimePoint::max()

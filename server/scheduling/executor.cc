@@ -22,9 +22,6 @@ constexpr std::chrono::milliseconds kShortagePause{10};
 // their callers read them.
 constexpr int64_t kReplyRetryMs = 100;
 
-// The time that an answer takes to its caller.
-constexpr std::chrono::milliseconds kTravelTime{2};
-
 // Two, so that one is free while the other has a long step.
 constexpr int kSideThreads = 2;
 
@@ -35,7 +32,6 @@ Executor::Executor(const ExecutorOptions& options)
       speed_(options.num_threads, options.flops_per_ns),
       replies_(options.max_reply_bytes, options.reply_patience),
       queue_(options.queue),
-      side_(kSideThreads),
       batcher_(queue_, options.batch, options.num_threads,
                {.clock = clock_,
                 .estimate = [this](const BatchKey& key,
@@ -43,6 +39,7 @@ Executor::Executor(const ExecutorOptions& options)
                 .requeue = [this](std::shared_ptr<Job> job) { Requeue(std::move(job)); }}),
       pool_(options.num_threads),
       runners_{{{pool_, clock_}, {pool_, clock_}, {pool_, clock_}}},
+      side_(kSideThreads),
       dispatcher_([this] { Dispatch(); }) {
   policy_.reset();
 }
@@ -244,7 +241,7 @@ void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
   const absl::Status learned = ContainVoid("learning from the batch", [&] {
     const TimePoint now = clock_();
     for (const std::shared_ptr<Job>& job : batch.jobs) {
-      queue_.CountEnd(*job, job->description().deadline <= now + kTravelTime, now);
+      queue_.CountEnd(*job, IsLate(*job, now), now);
     }
     // A batch that was given up tells too that it takes longer than expected. Without these, only
     // the fast ones would count when deadlines are short.

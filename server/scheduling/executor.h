@@ -77,7 +77,8 @@ class Executor {
   /// refused job is not finished.
   absl::Status Submit(std::shared_ptr<Job> job);
 
-  /// Returns the error that Submit would give to any job of this class and deadline.
+  /// Returns the error that Submit would give to a job of this class and deadline that takes no
+  /// time and has the mean size of its flow.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline);
 
   /// Reserves memory of the queue. Returns the errors of RequestQueue::Reserve.
@@ -124,7 +125,6 @@ class Executor {
   DeadlineProbes probes_;
   ReplyBudget replies_;
   RequestQueue queue_;
-  SidePool side_;
   Batcher batcher_;
   /// The scheduling policy that the compute threads inherit; destroyed after they have started.
   std::optional<LowPriorityThreads> policy_{std::in_place};
@@ -132,6 +132,7 @@ class Executor {
   std::array<BatchRunner, kLevels> runners_;
   mutable Mutex mutex_;
   ExecutorStatistics statistics_ ABSL_GUARDED_BY(mutex_);
+  SidePool side_;  // its tasks submit jobs until it is destroyed
   std::thread dispatcher_;
 };
 

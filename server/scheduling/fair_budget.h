@@ -39,7 +39,7 @@ class FairBudget {
 
 class FairBudget::Part {
  public:
-  /// FairBudget::Take calls this; it has counted the part.
+  /// FairBudget::Take calls this, and counts the part then.
   Part(std::shared_ptr<State> state, std::string holder);
   ~Part();
   Part(const Part&) = delete;

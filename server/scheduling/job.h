@@ -188,6 +188,14 @@ inline bool IsAbandoned(const Job& job, TimePoint now) {
   return job.is_cancelled() || job.description().deadline <= now;
 }
 
+/// The time that an answer takes to its caller.
+inline constexpr std::chrono::milliseconds kTravelTime{2};
+
+/// Returns whether an answer that leaves now reaches its caller after the job's deadline.
+inline bool IsLate(const Job& job, TimePoint now) {
+  return job.description().deadline <= now + kTravelTime;
+}
+
 /// Returns whether computing the job would be in vain: it is abandoned, or would be before its end
 /// if it began now.
 inline bool IsLost(const Job& job, TimePoint now) {

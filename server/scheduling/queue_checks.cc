@@ -21,13 +21,25 @@ int64_t SpareOf(int64_t wait_ns, const WorkEstimate& work) {
   return std::min(wait_ns, wait_ns / 4 + batch_ns);
 }
 
-// The retries of refused jobs are spread over this time at most, or over the longest wait.
-constexpr nanoseconds kMaxSpread = std::chrono::seconds(1);
-constexpr nanoseconds kLongestSpread = std::chrono::minutes(1);  // without a longest wait
+// The retries of refused jobs are spread over --max-queue-wait, but over at least kMinSpread and at
+// most kMaxSpread.
+constexpr nanoseconds kMinSpread = std::chrono::seconds(1);
+constexpr nanoseconds kMaxSpread = std::chrono::minutes(1);
 // The accounts whose retries are spread at a time.
 constexpr size_t kMaxSpreadAccounts = 1024;
 
 int64_t Milliseconds(int64_t ns) { return (ns + 999'999) / 1'000'000; }
+
+/// Who has used up a share: an account, or a tenant of it.
+struct Holder {
+  std::string name;
+  QueueState held;
+};
+
+std::string TextOf(const QueueState& held) {
+  return absl::StrCat(held.requests, " requests of ", held.bytes, " bytes and about ",
+                      Milliseconds(held.work_ns), " ms wait");
+}
 
 }  // namespace
 
@@ -78,8 +90,8 @@ absl::Status RequestQueue::SpreadRetries(const Candidate& candidate, const absl:
   }
   TimePoint& next = next_retries_[candidate.request_class.account];
   const TimePoint first = candidate.now + std::chrono::milliseconds(refusal->retry_after_ms);
-  const nanoseconds spread = std::max(nanoseconds(limits_.max_wait_ns), kMaxSpread);
-  const TimePoint last = first + std::min<nanoseconds>(spread, kLongestSpread);
+  const TimePoint last =
+      first + std::clamp(nanoseconds(limits_.max_wait_ns), kMinSpread, kMaxSpread);
   const TimePoint own = std::clamp(next, first, last);
   next = own + nanoseconds(candidate.work.added_ns);
   Refusal later = *refusal;
@@ -133,7 +145,7 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   const QueueState named =
       candidate.request_class.tenant.empty() ? QueueState() : HeldBy(candidate.request_class);
   struct Part {
-    const TenantShares& all;
+    const AccountShares& all;
     int64_t own_of_tenant;
     int64_t more;
     RefusalReason reason;
@@ -145,21 +157,25 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
         Part{work_ns_, named.work_ns, candidate.work.added_ns, RefusalReason::kQueueWait,
              "--max-queue-wait"}}) {
     const bool exceeds_account = !part.all.Allows(account, part.more);
-    if (!exceeds_account && TenantShares::Allows(part.own_of_tenant, part.more, part.all.used(),
-                                                 part.all.limit(), kShareOfTenant)) {
+    if (!exceeds_account && AccountShares::Allows(part.own_of_tenant, part.more, part.all.used(),
+                                                  part.all.limit(), kShareOfTenant)) {
       continue;
     }
+    const Holder holder =
+        exceeds_account
+            ? Holder{account,
+                     {requests_.HeldBy(account), bytes_.HeldBy(account), work_ns_.HeldBy(account)}}
+            : Holder{absl::StrCat("tenant \"", candidate.request_class.tenant, "\""), named};
     const int64_t own = exceeds_account ? part.all.HeldBy(account) : part.own_of_tenant;
-    const std::string held =
-        absl::StrCat(requests_.HeldBy(account), " requests of ", bytes_.HeldBy(account),
-                     " bytes and about ", Milliseconds(work_ns_.HeldBy(account)), " ms wait");
     // When nobody else waits, there is no share that others could use: more servers would help.
     return own == part.all.used()
                ? RefuseFor(candidate, part.reason,
-                           absl::StrCat("the queue is full: ", held, ", all of them of ", account,
+                           absl::StrCat("the queue is full: ", TextOf(holder.held),
+                                        ", all of them of ", holder.name,
                                         ", which must leave a part of ", part.limit, " free"))
                : RefuseFor(candidate, RefusalReason::kTenantShare,
-                           absl::StrCat(account, " has used its share of the queue: ", held));
+                           absl::StrCat(holder.name,
+                                        " has used its share of the queue: ", TextOf(holder.held)));
   }
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/runtime/mutex.h"
-#include "server/scheduling/tenant_shares.h"
+#include "server/scheduling/account_shares.h"
 #include "server/scheduling/time_point.h"
 
 namespace attention {
@@ -49,7 +49,7 @@ class ReplyBudget {
     explicit State(int64_t limit) : max_bytes(limit) {}
     const int64_t max_bytes;
     Mutex mutex;
-    TenantShares shares ABSL_GUARDED_BY(mutex){max_bytes};
+    AccountShares shares ABSL_GUARDED_BY(mutex){max_bytes};
     std::list<HeldReply*> parts ABSL_GUARDED_BY(mutex);
   };
 

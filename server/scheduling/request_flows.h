@@ -22,13 +22,13 @@ struct RequestFlow {
 };
 
 /// Start-time fair queueing (Goyal, Vin & Cheng 1996) over flows, which are the tenants of each
-/// priority, in units of estimated work. At most kMaxFlowsOfAccount tenants of an account have a
-/// flow of their own; the others share one. A flow is kept as long as it has jobs, or a finish tag
-/// that the running batch has not reached. Not thread-safe.
+/// priority, in units of estimated work. An account has at most kMaxFlowsOfAccount flows in each
+/// priority: one for each tenant, and the last for all others. A flow is kept as long as it has
+/// jobs, or a finish tag that the running batch has not reached. Not thread-safe.
 class RequestFlows {
  public:
-  /// The maximum number of flows of an account, whatever the number of its tenants. An account
-  /// whose tenants are not proven may choose any names.
+  /// The maximum number of flows of an account in a priority, whatever the number of its tenants.
+  /// An account whose tenants are not proven may choose any names.
   static constexpr int kMaxFlowsOfAccount = 16;
 
   using Key = std::tuple<Priority, std::string, std::string>;  // ..., account, tenant

@@ -15,6 +15,11 @@ using std::chrono::nanoseconds;
 // The weight of the latest job in the means.
 constexpr double kMeanShare = 0.05;
 
+// Returns until when the job may wait for company, with time to spare for the company's work.
+TimePoint LatestStartOf(const Job& job) {
+  return job.description().deadline - 2 * job.expected_time();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HeldBytes>> RequestQueue::Reserve(const RequestClass& request_class,
@@ -26,8 +31,8 @@ absl::StatusOr<std::unique_ptr<HeldBytes>> RequestQueue::Reserve(const RequestCl
                          .deadline = TimePoint::max(),
                          .now = now}));
   bytes_.Prepare(request_class.account);
-  // Nothing after this throws: ~HeldBytes would wait for the lock that this function holds.
   auto held = std::make_unique<HeldBytes>(*this, request_class.account, bytes);
+  // Nothing after this throws: ~HeldBytes would wait for the lock that this function holds.
   bytes_.Add(request_class.account, bytes);
   return held;
 }
@@ -85,7 +90,7 @@ void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
   job->set_expected_time(nanoseconds(work.alone_ns));
   const JobDescription& description = job->description();
   const RequestClass& request_class = description.request_class;
-  for (TenantShares* const shares : {&work_ns_, &bytes_, &requests_}) {
+  for (AccountShares* const shares : {&work_ns_, &bytes_, &requests_}) {
     shares->Prepare(request_class.account);  // so that counting below does not throw
   }
   const RequestFlows::Iterator place = flows_.Enter(request_class);
@@ -99,6 +104,7 @@ void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
   const Entry entry = {std::move(job), {work.added_ns, finish}, place};
   jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
   flow.last_finish = finish;
+  company_end_ = std::min(company_end_, LatestStartOf(*entry.job));
   Account(entry, 1);
 }
 
@@ -168,10 +174,12 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
     changed_.Wait(mutex_);
   }
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {
-    const Job& first = *jobs_.begin()->second.job;
-    const TimePoint end = std::min(first.description().arrival + patience.delay,
-                                   first.description().deadline - 2 * first.expected_time());
-    while (!is_closed_ && tokens_ < patience.enough_tokens && changed_.WaitUntil(mutex_, end)) {
+    company_end_ = jobs_.begin()->second.job->description().arrival + patience.delay;
+    for (const auto& [order, entry] : jobs_) {
+      company_end_ = std::min(company_end_, LatestStartOf(*entry.job));
+    }
+    while (!is_closed_ && tokens_ < patience.enough_tokens &&
+           changed_.WaitUntil(mutex_, company_end_)) {
     }
   }
   return TakeLocked([&](const Job& job, const Standing&) { return select(job); });

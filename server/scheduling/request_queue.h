@@ -15,11 +15,11 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "core/runtime/mutex.h"
+#include "server/scheduling/account_shares.h"
 #include "server/scheduling/job.h"
 #include "server/scheduling/refusal.h"
 #include "server/scheduling/request_class.h"
 #include "server/scheduling/request_flows.h"
-#include "server/scheduling/tenant_shares.h"
 #include "server/scheduling/time_point.h"
 #include "server/scheduling/wait_spare.h"
 
@@ -69,7 +69,7 @@ class RequestQueue;
 /// Bytes of a queue's budget, held until this is destroyed. The queue outlives it.
 class HeldBytes {
  public:
-  /// RequestQueue::Reserve calls this; it has counted the bytes.
+  /// RequestQueue::Reserve calls this, and counts the bytes then.
   HeldBytes(RequestQueue& queue, const std::string& account, int64_t bytes)
       : queue_(queue), account_(account), bytes_(bytes) {}
   ~HeldBytes();
@@ -111,7 +111,8 @@ class RequestQueue {
 
   /// How long to wait for further jobs.
   struct Patience {
-    /// The maximum time after the arrival of the first job, which may have less for its deadline.
+    /// The maximum time after the arrival of the first job. The wait ends earlier for the deadline
+    /// of any waiting job.
     std::chrono::nanoseconds delay{0};
     /// The number of waiting tokens that ends the wait.
     int64_t enough_tokens = 0;
@@ -221,10 +222,11 @@ class RequestQueue {
   RequestFlows flows_ ABSL_GUARDED_BY(mutex_);
   double taken_start_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_arrival_ ABSL_GUARDED_BY(mutex_) = 0;
-  TenantShares requests_ ABSL_GUARDED_BY(mutex_){limits_.max_requests};
-  TenantShares bytes_ ABSL_GUARDED_BY(mutex_){limits_.max_bytes};
-  TenantShares work_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
+  AccountShares requests_ ABSL_GUARDED_BY(mutex_){limits_.max_requests};
+  AccountShares bytes_ ABSL_GUARDED_BY(mutex_){limits_.max_bytes};
+  AccountShares work_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
   int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  TimePoint company_end_ ABSL_GUARDED_BY(mutex_);  // until when WaitAndTake waits for company
   WaitSpare spare_ ABSL_GUARDED_BY(mutex_);
   RunningBatch running_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;

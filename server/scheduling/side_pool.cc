@@ -10,8 +10,8 @@
 namespace attention {
 namespace {
 
-// The number of owners from which on those whose tasks are past are looked for, and the number at
-// which all are forgotten.
+// From kFirstSweep owners on, those whose tasks are all past are removed. Beyond kMaxOwners, all
+// are forgotten.
 constexpr size_t kFirstSweep = 1024;
 constexpr size_t kMaxOwners = 65536;
 

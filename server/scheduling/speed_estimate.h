@@ -35,7 +35,7 @@ class SpeedEstimate {
 
   /// Returns the estimate for a job of `flops` operations in a batch of this key.
   WorkEstimate Estimate(const BatchKey& key, double flops) const;
-  /// Counts a batch of this key that ran to its end in `compute_ns`.
+  /// Counts a batch of this key that ran for `compute_ns`, to its end or until it was given up.
   void Observe(const BatchKey& key, double flops, int64_t compute_ns);
 
  private:

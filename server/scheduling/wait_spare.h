@@ -17,7 +17,7 @@ namespace attention {
 /// requests are in time is never refused for it. Not thread-safe.
 class WaitSpare {
  public:
-  /// An account without an end for this long needs no time to spare.
+  /// An account none of whose requests has ended for this long needs no time to spare.
   static constexpr std::chrono::seconds kMemory{5};
   /// The maximum number of accounts. Further accounts have no time to spare.
   static constexpr size_t kMaxAccounts = 1024;

@@ -13,7 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "core/models/model.h"
 #include "core/runtime/mutex.h"
-#include "server/scheduling/tenant_shares.h"
+#include "server/scheduling/account_shares.h"
 #include "server/sessions/prefix_tree.h"
 
 namespace attention {
@@ -160,8 +160,9 @@ class PrefixCache {
   /// throw.
   bool EvictFirst(absl::FunctionRef<bool(const Owned& owned, const PrefixTree::Node& leaf)> may_go)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  /// Removes a tree with all its leaves. Returns the next tree.
+  /// Takes the tree out of the map. REQUIRES: its leaves were removed.
   Trees::node_type Extract(Trees::iterator tree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Removes a tree with all its leaves. Returns the next tree.
   Trees::iterator RemoveTree(Trees::iterator tree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveTreesOfGoneModels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Removes leaves of the account's, and of those who have more, until the budget has room.
@@ -180,7 +181,7 @@ class PrefixCache {
   /// All leaves, the least recently used first.
   Leaves leaves_ ABSL_GUARDED_BY(mutex_);
   /// The bytes of all trees, by account.
-  TenantShares shares_ ABSL_GUARDED_BY(mutex_){max_bytes_};
+  AccountShares shares_ ABSL_GUARDED_BY(mutex_){max_bytes_};
   uint64_t uses_ ABSL_GUARDED_BY(mutex_) = 0;
   PrefixStatistics counts_ ABSL_GUARDED_BY(mutex_);
   /// The entries that no request finds any more, and that still have their memory.

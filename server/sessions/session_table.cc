@@ -16,8 +16,8 @@ namespace attention {
 namespace {
 
 bool MayTakePages(size_t own, size_t more, size_t used, size_t max) {
-  return TenantShares::Allows(static_cast<int64_t>(own), static_cast<int64_t>(more),
-                              static_cast<int64_t>(used), static_cast<int64_t>(max));
+  return AccountShares::Allows(static_cast<int64_t>(own), static_cast<int64_t>(more),
+                               static_cast<int64_t>(used), static_cast<int64_t>(max));
 }
 
 }  // namespace
@@ -45,10 +45,10 @@ SessionTable::~SessionTable() {
   }
   changed_.NotifyAll();
   expiry_.join();
-  std::map<std::string, Waiting> forgotten;
+  std::map<std::string, ParkedUntil> forgotten;
   {
     MutexLock lock(mutex_);
-    forgotten.swap(waiting_);
+    forgotten.swap(parked_);
   }
   forgotten.clear();  // their places leave the table
 }
@@ -168,9 +168,9 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
   }
   MutexLock lock(mutex_);
   if (may_end_parked == MayEndParked::kYes) {
-    for (const auto& [_, waiting] : waiting_) {
-      waiting.parked.session->VisitPages([&](const CachePage& page) {
-        const std::string& owner = waiting.parked.place->account();
+    for (const auto& [_, entry] : parked_) {
+      entry.parked.session->VisitPages([&](const CachePage& page) {
+        const std::string& owner = entry.parked.place->account();
         --pages.try_emplace(page.page, FreeablePage{owner, page.size_bytes, page.num_users})
               .first->second.num_users;
       });
@@ -191,19 +191,19 @@ bool SessionTable::EndOneParked(const std::string& account,
   Parked ended;  // destroyed without the lock, since it leaves the table and gives pages back
   MutexLock lock(mutex_);
   const int64_t own = bytes_of(account);
-  auto first = waiting_.end();
-  for (auto waiting = waiting_.begin(); waiting != waiting_.end(); ++waiting) {
-    const std::string& other = waiting->second.parked.place->account();
+  auto first = parked_.end();
+  for (auto entry = parked_.begin(); entry != parked_.end(); ++entry) {
+    const std::string& other = entry->second.parked.place->account();
     if ((other == account || bytes_of(other) > own) &&
-        (first == waiting_.end() || waiting->second.end < first->second.end)) {
-      first = waiting;
+        (first == parked_.end() || entry->second.end < first->second.end)) {
+      first = entry;
     }
   }
-  if (first == waiting_.end()) {
+  if (first == parked_.end()) {
     return false;
   }
   ended = std::move(first->second.parked);
-  waiting_.erase(first);
+  parked_.erase(first);
   return true;
 }
 
@@ -215,7 +215,7 @@ void SessionTable::Leave(const std::string& account) {
 void SessionTable::Park(const std::string& token, Parked parked) {
   MutexLock lock(mutex_);
   const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
-  waiting_.insert_or_assign(token, Waiting{std::move(parked), end});
+  parked_.insert_or_assign(token, ParkedUntil{std::move(parked), end});
   if (end < next_end_) {
     changed_.NotifyAll();
   }
@@ -225,15 +225,15 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
     const std::string& token, const std::string& tenant,
     absl::FunctionRef<absl::Status(const Session&)> check) {
   MutexLock lock(mutex_);
-  const auto found = waiting_.find(token);
-  if (found == waiting_.end() || found->second.parked.tenant != tenant) {
+  const auto found = parked_.find(token);
+  if (found == parked_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
         "open.resume_token: expected the token of a session that waits to be resumed, found "
         "another: its session may have expired, or the old stream has not ended yet");
   }
   RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = std::move(found->second.parked);
-  waiting_.erase(found);
+  parked_.erase(found);
   return parked;
 }
 
@@ -249,7 +249,7 @@ std::string SessionTable::MakeResumeToken() {
 SessionStatistics SessionTable::statistics() const {
   MutexLock lock(mutex_);
   return {.sessions = places_.used(),
-          .parked = std::ssize(waiting_),
+          .parked = std::ssize(parked_),
           .cache_bytes = static_cast<int64_t>(memory_->used_bytes()),
           .max_cache_bytes = limits_.max_cache_bytes};
 }
@@ -265,11 +265,11 @@ void SessionTable::Expire() {
     }
     const TimePoint now = clock_();
     next_end_ = now + std::chrono::hours(1);
-    std::map<std::string, Waiting> over;
-    for (auto waiting = waiting_.begin(); waiting != waiting_.end();) {
-      const auto current = waiting++;
+    std::map<std::string, ParkedUntil> over;
+    for (auto entry = parked_.begin(); entry != parked_.end();) {
+      const auto current = entry++;
       if (current->second.end <= now) {
-        over.insert(waiting_.extract(current));  // which allocates nothing
+        over.insert(parked_.extract(current));  // which allocates nothing
       } else {
         next_end_ = std::min(next_end_, current->second.end);
       }

@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "core/attention/kv_cache.h"
 #include "core/runtime/mutex.h"
+#include "server/scheduling/account_shares.h"
 #include "server/scheduling/fair_budget.h"
-#include "server/scheduling/tenant_shares.h"
 #include "server/scheduling/time_point.h"
 #include "server/sessions/prefix_cache.h"
 #include "server/sessions/session.h"
@@ -116,7 +116,7 @@ class SessionTable {
   SessionStatistics statistics() const;
 
  private:
-  struct Waiting {
+  struct ParkedUntil {
     Parked parked;
     TimePoint end;
   };
@@ -142,10 +142,10 @@ class SessionTable {
   const Clock clock_;
   mutable Mutex mutex_;
   CondVar changed_;
-  TenantShares places_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
+  AccountShares places_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
   /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, Waiting> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, ParkedUntil> parked_ ABSL_GUARDED_BY(mutex_);
   /// When Expire looks at the parked sessions next, unless it is woken.
   TimePoint next_end_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
   bool has_removed_prefixes_ ABSL_GUARDED_BY(mutex_) = false;

@@ -191,6 +191,15 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnotherOfItsAccount) {
   }
   EXPECT_LE(taken, 81) << "of 100 that fit";
   EXPECT_GE(taken, 75);
+  const RequestClass modest = {.tenant = "modest", .account = "a machine"};
+  PushOf(modest, 10);
+  EXPECT_THAT(
+      Push(queue_, FakeJob::Make({.request_class = {.tenant = "greedy", .account = "a machine"}}),
+           Takes(10)),
+      StatusIs(
+          absl::StatusCode::kResourceExhausted,
+          absl::StrCat("tenant \"greedy\" has used its share of the queue: ", taken,
+                       " requests of ", 100 * taken, " bytes and about ", 10 * taken, " ms wait")));
   PushOf({.tenant = "modest", .account = "a machine"}, 10);
   PushOf({.account = "another machine"}, 10);
 }
@@ -301,6 +310,22 @@ TEST_F(EstimatedQueueTest, AJobDoesNotWaitForCompanyBeyondItsDeadline) {
   EXPECT_THAT(
       queue_.WaitAndTake({in_an_hour, /*enough_tokens=*/8}, [](const Job&) { return true; }),
       ElementsAre(job));
+}
+
+TEST_F(EstimatedQueueTest, AJobThatComesLaterDoesNotWaitBeyondItsDeadlineEither) {
+  const TimePoint begin{std::chrono::milliseconds(1)};
+  const auto first = FakeJob::Make({.lengths = {2}});
+  const auto hurried = FakeJob::Make({.lengths = {2}, .deadline = begin + std::chrono::seconds(1)});
+  ASSERT_THAT(queue_.Push(first, Takes(10), begin), IsOk());
+  std::vector<std::shared_ptr<Job>> taken;
+  std::thread taker([&] {
+    const auto in_an_hour =
+        std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(1);
+    taken = queue_.WaitAndTake({in_an_hour, /*enough_tokens=*/8}, [](const Job&) { return true; });
+  });
+  ASSERT_THAT(queue_.Push(hurried, Takes(10), begin), IsOk());
+  taker.join();
+  EXPECT_THAT(taken, ElementsAre(first, hurried));
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ class OverloadTest : public ::testing::TestWithParam<std::tuple<int, bool>> {
     Request(OverloadTest& test, const FakeJobSpec& spec, nanoseconds time)
         : FakeRowsJob(spec), test_(test), row_time_(time / kRows) {}
 
+    // gRPC cancels a call at its deadline.
+    bool is_cancelled() const override { return test_.Now() >= description().deadline; }
     // Others can pass a batch only where it has rows for a stream.
     void Prepare() override {
       FakeRowsJob::Prepare();

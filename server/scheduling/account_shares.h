@@ -13,9 +13,9 @@ namespace attention {
 /// Choudhury & Hahne 1998), so alone 8/9. An account that holds nothing may take one piece of any
 /// size up to the limit: what is that large must be possible when nothing else is there. Of a limit
 /// of at most eight an account may hold all. Not thread-safe.
-class TenantShares {
+class AccountShares {
  public:
-  explicit TenantShares(int64_t limit) : limit_(limit) {}
+  explicit AccountShares(int64_t limit) : limit_(limit) {}
 
   static constexpr double kShareOfFree = 8;
 

@@ -1,4 +1,4 @@
-#include "server/scheduling/tenant_shares.h"
+#include "server/scheduling/account_shares.h"
 
 #include <string>
 #include <utility>
@@ -9,38 +9,38 @@ namespace attention {
 namespace {
 
 /// Adds pieces until one is refused.
-void Fill(TenantShares& shares, const std::string& account, int64_t piece) {
+void Fill(AccountShares& shares, const std::string& account, int64_t piece) {
   while (shares.Allows(account, piece)) {
     shares.Add(account, piece);
   }
 }
 
-TEST(TenantSharesTest, OneAloneHasEightNinthsWhateverTheSizeOfItsPieces) {
+TEST(AccountSharesTest, OneAloneHasEightNinthsWhateverTheSizeOfItsPieces) {
   for (const int64_t piece : {1, 100, 250, 400}) {
-    TenantShares shares(900);
+    AccountShares shares(900);
     Fill(shares, "greedy", piece);
     EXPECT_EQ(shares.HeldBy("greedy"), 800 / piece * piece);
     EXPECT_TRUE(shares.Allows("modest", 100));
   }
 }
 
-TEST(TenantSharesTest, WhatIsAskedForIsNotFree) {
-  EXPECT_TRUE(TenantShares::Allows(700, 100, 700, 900));
-  EXPECT_FALSE(TenantShares::Allows(700, 101, 700, 900));
-  EXPECT_FALSE(TenantShares::Allows(1, 100, 800, 900)) << "it would leave nothing";
+TEST(AccountSharesTest, WhatIsAskedForIsNotFree) {
+  EXPECT_TRUE(AccountShares::Allows(700, 100, 700, 900));
+  EXPECT_FALSE(AccountShares::Allows(700, 101, 700, 900));
+  EXPECT_FALSE(AccountShares::Allows(1, 100, 800, 900)) << "it would leave nothing";
 }
 
-TEST(TenantSharesTest, TheFirstPieceMayBeAll) {
-  TenantShares shares(900);
+TEST(AccountSharesTest, TheFirstPieceMayBeAll) {
+  AccountShares shares(900);
   EXPECT_TRUE(shares.Allows("large", 900));
   shares.Add("large", 900);
   EXPECT_FALSE(shares.Allows("large", 1));
 }
 
-TEST(TenantSharesTest, OfUpToEightPlacesOneMayHaveAll) {
+TEST(AccountSharesTest, OfUpToEightPlacesOneMayHaveAll) {
   for (const auto& [places, held] : {std::pair(2, 2), std::pair(8, 8), std::pair(9, 8)}) {
-    TenantShares shares(places);
-    // TenantShares leaves it to its users to compare what is asked for with the limit.
+    AccountShares shares(places);
+    // AccountShares leaves it to its users to compare what is asked for with the limit.
     while (shares.used() < places && shares.Allows("greedy", 1)) {
       shares.Add("greedy", 1);
     }
@@ -48,8 +48,8 @@ TEST(TenantSharesTest, OfUpToEightPlacesOneMayHaveAll) {
   }
 }
 
-TEST(TenantSharesTest, WhoIsNobodyMayHaveAnything) {
-  TenantShares shares(900);
+TEST(AccountSharesTest, WhoIsNobodyMayHaveAnything) {
+  AccountShares shares(900);
   Fill(shares, "greedy", 1);
   EXPECT_TRUE(shares.Allows("", 10'000));
 }
