@@ -17,7 +17,7 @@ suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-unknown}")
 } | awk -F '\t' -v name="$name" -v version="$version" -v arch="$arch" -v suite="$suite" '
   function escape(text) { gsub(/\\/, "\\\\", text); gsub(/"/, "\\\"", text); return text }
   # The characters that package versions have and package URLs do not.
-  function url(text) { gsub(/%/, "%25", text); gsub(/\+/, "%2B", text); gsub(/:/, "%3A", text); gsub(/~/, "~", text); return text }
+  function url(text) { gsub(/%/, "%25", text); gsub(/\+/, "%2B", text); gsub(/:/, "%3A", text); return text }
   BEGIN {
     printf "{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.6\",\n  \"version\": 1,\n"
     printf "  \"metadata\": {\"component\": {\"type\": \"application\", \"bom-ref\": \"%s\", \"name\": \"%s\", \"version\": \"%s\"}},\n", name, name, version

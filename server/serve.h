@@ -6,7 +6,8 @@
 namespace attention {
 
 /// Runs a server until SIGTERM, SIGINT or SIGHUP, and drains it; the process then ends with 0.
-/// Returns the exit code of a server that cannot start. A second signal ends the process at once.
+/// Returns the exit code of a server that cannot start. A second SIGTERM or SIGINT ends the
+/// process at once.
 int Serve(const ServerOptions& options);
 
 }  // namespace attention

@@ -22,7 +22,7 @@ class Server {
   /// folder of models that does not exist. Invalid files inside that folder are no error of the
   /// server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
-  /// Returns the error that Start would return, without listening.
+  /// Returns the error that Start would return before it listens.
   static absl::Status Check(const ServerOptions& options);
   ~Server();
 

@@ -34,7 +34,8 @@ struct SessionMessage {
 };
 absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& bytes);
 
-/// Joins the output in the messages that answered `step`, an AttendRequest without a session.
+/// Joins the output from the messages that answered a step; `step` is an AttendRequest with that
+/// step's input.
 absl::StatusOr<AttendResult> DecodeSessionAnswer(const AttendRequest& step,
                                                  const std::vector<grpc::ByteBuffer>& messages);
 

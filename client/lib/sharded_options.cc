@@ -10,21 +10,21 @@ namespace attention {
 namespace {
 
 template <typename... What>
-absl::Status WrongShards(const What&... what) {
+absl::Status WrongArgument(const What&... what) {
   return absl::InvalidArgumentError(absl::StrCat(what...));
 }
 
 absl::Status CheckPages(const char* field, int64_t tokens, int64_t page_tokens, int64_t minimum) {
   return tokens >= minimum && tokens % page_tokens == 0
              ? absl::OkStatus()
-             : WrongShards(field, ": expected a multiple of ", page_tokens, " from ", minimum,
-                           " on, found ", tokens);
+             : WrongArgument(field, ": expected a multiple of ", page_tokens, " from ", minimum,
+                             " on, found ", tokens);
 }
 
 absl::Status CheckShardRows(const char* name, const Tensor& rows, const Shape& expected) {
   return rows.shape() == expected ? absl::OkStatus()
-                                  : WrongShards(name, ": expected ", ShapeText(expected),
-                                                ", found ", ShapeText(rows.shape()));
+                                  : WrongArgument(name, ": expected ", ShapeText(expected),
+                                                  ", found ", ShapeText(rows.shape()));
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ absl::Status CheckShare(const Shard& shard, int64_t page_tokens) {
 
 absl::Status CheckShardedOptions(const ShardedSessionOptions& options) {
   if (options.shards.empty()) {
-    return WrongShards("shards: expected at least one, found none");
+    return WrongArgument("shards: expected at least one, found none");
   }
   RETURN_IF_ERROR(
       CheckPages("page_tokens", options.page_tokens, kShardPageTokens, kShardPageTokens));
@@ -44,20 +44,20 @@ absl::Status CheckShardedOptions(const ShardedSessionOptions& options) {
   }
   const v1::AttentionOptions& wanted = options.options;
   if (wanted.return_weights() || wanted.weights_top_k() != 0) {
-    return WrongShards("options: expected no weights of a sequence on several servers, found ",
-                       wanted.return_weights() ? "return_weights" : "weights_top_k");
+    return WrongArgument("options: expected no weights of a sequence on several servers, found ",
+                         wanted.return_weights() ? "return_weights" : "weights_top_k");
   }
   if (wanted.similarity() != v1::DOT_PRODUCT) {
-    return WrongShards("options.similarity: expected DOT_PRODUCT, found ",
-                       v1::Similarity_Name(wanted.similarity()));
+    return WrongArgument("options.similarity: expected DOT_PRODUCT, found ",
+                         v1::Similarity_Name(wanted.similarity()));
   }
   if (!wanted.sinks().empty() && wanted.sinks_size() != options.heads.num_heads()) {
-    return WrongShards("options.sinks: expected no value or one for each of ",
-                       options.heads.num_heads(), " heads, found ", wanted.sinks_size());
+    return WrongArgument("options.sinks: expected no value or one for each of ",
+                         options.heads.num_heads(), " heads, found ", wanted.sinks_size());
   }
   for (const float sink : wanted.sinks()) {
     if (!std::isfinite(sink)) {
-      return WrongShards("options.sinks: expected finite FP32 numbers, found ", sink);
+      return WrongArgument("options.sinks: expected finite FP32 numbers, found ", sink);
     }
   }
   return absl::OkStatus();
@@ -69,7 +69,7 @@ absl::Status CheckShardKeys(const v1::AttentionHeads& heads, const Tensor& key,
   const int64_t width = heads.value_head_dim() != 0 ? heads.value_head_dim() : heads.head_dim();
   const int64_t rows = key.shape().empty() ? 0 : key.shape()[0];
   if (rows < 1) {
-    return WrongShards("key: expected at least one token, found ", ShapeText(key.shape()));
+    return WrongArgument("key: expected at least one token, found ", ShapeText(key.shape()));
   }
   RETURN_IF_ERROR(CheckShardRows("key", key, {rows, kv_heads, heads.head_dim()}));
   return CheckShardRows("value", value, {rows, kv_heads, width});

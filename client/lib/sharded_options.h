@@ -21,6 +21,7 @@ struct Shard {
   int64_t max_tokens = 0;
 };
 
+/// `page_tokens` is a multiple of this number.
 inline constexpr int64_t kShardPageTokens = 2048;
 
 struct ShardedSessionOptions {
@@ -34,7 +35,7 @@ struct ShardedSessionOptions {
   /// The number of tokens of a page, a multiple of kShardPageTokens. Each page answers each query
   /// by itself: larger pages need fewer messages, but then shares and lost ranges are multiples of
   /// a larger number. The bits of the answers depend on this number.
-  int64_t page_tokens = 2048;
+  int64_t page_tokens = kShardPageTokens;
   /// The maximum wait for the answer to an action of a server; after it the server is lost.
   absl::Duration timeout = absl::Seconds(30);
   /// The deadline of each server's stream as a whole.

@@ -43,7 +43,8 @@ void LogFailure(const absl::Status& status) noexcept;
 void StartAsyncLog();
 /// Waits until the lines are written, for at most half a second.
 void FlushLog();
-/// Returns the number of lines that were left out because standard error was not read in time.
+/// Returns the number of lines that were left out because standard error was not read in time, or
+/// could not be written.
 int64_t LogLinesLeftOut();
 
 /// Set level and format for the process, whose standard error is the log: at first info and text.

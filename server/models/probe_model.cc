@@ -63,8 +63,7 @@ absl::StatusOr<Tensor> ProbeLayer(const Model& model, int64_t layer, const Probe
   const ModelLayerInfo& info = model.info().layers[layer];
   const MultiHeadAttentionShape& shape = info.shape;
   const int64_t rows = probe.num_tokens;
-  const bool has_memory =
-      info.is_cross || shape.d_memory != shape.d_model || shape.has_memory_values();
+  const bool has_memory = info.needs_memory();
   const Tensor hidden_states = SeededTensor(kHiddenStatesSeed, Dtype::kF32, {rows, shape.d_model});
   const Tensor memory = SeededTensor(kMemorySeed, Dtype::kF32, {rows, shape.d_memory});
   const Tensor memory_values =

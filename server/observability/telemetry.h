@@ -11,8 +11,8 @@
 
 namespace attention {
 
-/// Starts the export of traces. Returns null when the endpoint is empty. INVALID_ARGUMENT names the
-/// flag.
+/// Starts the export of traces. Returns null when the endpoint is empty. Errors are those of
+/// ReadHeaderFile and of the exporter, and name the flag.
 absl::StatusOr<std::unique_ptr<SpanExporter>> StartTraces(const SpanExporterOptions& options);
 
 /// Serves /metrics of the sources, which outlive the listener. Returns null without an address.

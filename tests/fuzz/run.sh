@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run.sh BUILD SECONDS [TARGET...]: every fuzz target for so long, as many at a time as there are processors, from its seeds and
-# what earlier runs found; what crashes is left in BUILD/fuzz/TARGET.crash, and the run ends with 1. A found input belongs into
-# tests/fuzz/seeds/TARGET with its fix. ATTEND_FUZZ_SEED, a number, makes the same inputs each time, as many as the seconds allow.
+# what earlier runs found. An input that crashes is written to BUILD/fuzz/TARGET.crash-HASH, and the run ends with 1. Put it into
+# tests/fuzz/seeds/TARGET with the fix. ATTEND_FUZZ_SEED, a number, makes the same inputs each time, as many as the seconds allow.
 set -euo pipefail
 build=$1 seconds=$2
 shift 2

@@ -56,8 +56,8 @@ absl::Status ReplyNotRead();
 /// Adds the trailers of a refusal: when to retry, and the estimated wait. Other errors have none.
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context);
 
-/// Logs who uses the right of an administrator, and what for. The record of the call, if it is
-/// logged (--log-requests), has the outcome.
+/// Logs who uses the right of an administrator, and what for. If the call fails, its record
+/// (--log-requests) has the error; a call that succeeds has no record.
 void LogAdministration(const grpc::ServerContext& context, const Caller& caller,
                        std::string_view rpc, const google::protobuf::Message& request);
 

@@ -12,7 +12,8 @@ namespace {
 // The most by which a client's rounding of its deadline is allowed for.
 constexpr std::chrono::seconds kMaxRounding{1};
 
-// Returns whether a call that began at `begin` and is cancelled now is so because of its deadline.
+// Returns whether a call that began at `begin` and is cancelled now was cancelled because of its
+// deadline.
 // Its client ends it too, and a little earlier than the server's clock says: clients round the
 // deadline that they send up, by at most a hundredth.
 bool IsCancelledByDeadline(const grpc::ServerContext& context, TimePoint begin) {

@@ -64,22 +64,22 @@ void DuplexCall::WatchIdleness() {
 }
 
 void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                                bool is_refusal) noexcept {
+                                bool only_if_idle) noexcept {
   bool is_unread = false;
   {
     MutexLock lock(mutex_);
     // Close waits for running requests, of which the last may have been answered just now.
     const bool is_idle = running_ == unsent_ && last_activity_ <= before;
-    if ((is_refusal && !is_idle) || closed_.has_value() || has_ended_) {
+    if ((only_if_idle && !is_idle) || closed_.has_value() || has_ended_) {
       return;
     }
-    is_unread = is_refusal && unsent_ > 0;
+    is_unread = only_if_idle && unsent_ > 0;
   }
   if (is_unread) {
     GiveUp()();
     return;
   }
-  if (!is_refusal) {
+  if (!only_if_idle) {
     Close(reason);
     return;
   }

@@ -31,7 +31,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// Ends the call with `status`, the failure of a handler. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
   void EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                      bool is_refusal) noexcept override;
+                      bool only_if_idle) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return cancellation_.is_set(); }
   /// Returns a function that ends the call of a client that does not read answers. It may be called
@@ -201,8 +201,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   Mutex mutex_;
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  int unsent_ ABSL_GUARDED_BY(mutex_) =
-      0;  // running requests that are answered but for the sending
+  // The running requests whose whole answer waits to be sent.
+  int unsent_ ABSL_GUARDED_BY(mutex_) = 0;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t running_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // the messages of the running requests
   TimePoint last_activity_ ABSL_GUARDED_BY(mutex_);    // when a request came, or a message was sent

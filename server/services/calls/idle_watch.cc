@@ -65,14 +65,14 @@ void IdleWatch::Check() {
       clock_() - absl::ToChronoNanoseconds(timeout_),
       absl::AbortedError(absl::StrCat("the stream had no request for ",
                                       absl::FormatDuration(timeout_), " (--session-idle-timeout)")),
-      /*is_refusal=*/true);
+      /*only_if_idle=*/true);
 }
 
 void IdleWatch::EndAll(const absl::Status& reason) {
-  EndIdleSince(TimePoint::max(), reason, /*is_refusal=*/false);
+  EndIdleSince(TimePoint::max(), reason, /*only_if_idle=*/false);
 }
 
-void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason, bool is_refusal) {
+void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason, bool only_if_idle) {
   // These owners release the streams without the lock, since the end of a stream takes it.
   std::vector<std::shared_ptr<IdleStream>> streams;
   {
@@ -84,7 +84,7 @@ void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason, bool 
   }
   for (const std::shared_ptr<IdleStream>& stream : streams) {
     if (stream != nullptr) {
-      stream->EndIfIdleSince(before, reason, is_refusal);
+      stream->EndIfIdleSince(before, reason, only_if_idle);
     }
   }
 }

@@ -19,12 +19,12 @@ namespace attention {
 /// A stream that can end between two requests.
 class IdleStream {
  public:
-  /// With `is_refusal`, ends the stream with `reason` if nothing has happened on it since `before`,
-  /// and records that; if what it waits for is that its client takes an answer, cancels it.
-  /// Without, ends it when its running requests are answered. Any thread; does not block, and does
-  /// not throw.
+  /// With `only_if_idle`, ends the stream with `reason` if nothing has happened on it since
+  /// `before`, and records that; cancels it if it waits for its client to take an answer. Without,
+  /// ends it when its running requests are answered. Any thread; does not block, and does not
+  /// throw.
   virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                              bool is_refusal) noexcept = 0;
+                              bool only_if_idle) noexcept = 0;
 
  protected:
   ~IdleStream() = default;
@@ -69,7 +69,7 @@ class IdleWatch {
 
  private:
   void Run();
-  void EndIdleSince(TimePoint before, const absl::Status& reason, bool is_refusal);
+  void EndIdleSince(TimePoint before, const absl::Status& reason, bool only_if_idle);
 
   const absl::Duration timeout_;
   const Clock clock_;

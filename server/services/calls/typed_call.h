@@ -194,7 +194,8 @@ class TypedCall final : public MessageReceiver,
   const Method& method_;
   const Visit visit_;
   Reception reception_;
-  /// The time of the answer counts like that of a request: a caller that takes none would hold it.
+  /// The time in which the caller takes the answer counts like the time in which a request arrives:
+  /// otherwise a caller that takes no answer would hold the call for ever.
   Reception sending_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};

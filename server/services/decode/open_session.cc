@@ -97,7 +97,7 @@ bool HasLayer(const ModelInfo& info, int64_t layer) {
 
 // Refuses a layer whose keys and values come from other rows than those of a step.
 absl::Status CheckLayer(int64_t layer, const ModelInfo& info) {
-  if (!NeedsMemory(info.layers[layer])) {
+  if (!info.layers[layer].needs_memory()) {
     return absl::OkStatus();
   }
   return Wrong("open.layer: expected one that computes keys and values from its own rows, found ",

@@ -15,7 +15,7 @@ struct ReceivedStep {
   const std::shared_ptr<const ReceivedBytes>& bytes;
 };
 
-/// The maximum size of its answer, and the terms on which it is planned.
+/// The maximum size of a step's answer, and the terms on which the step is planned.
 struct StepTerms {
   ReplyLimit limit;
   PlanTerms planning;

@@ -65,7 +65,7 @@ void AddMemoryInputs(const ModelInfo& info, ModelInterface& interface) {
       std::none_of(info.layers.begin(), info.layers.end(), is_cross)) {
     return;
   }
-  const bool is_usual = info.has_stack ? info.has_encoder : NeedsMemory(info.layers[0]);
+  const bool is_usual = info.has_stack ? info.has_encoder : info.layers[0].needs_memory();
   const auto add = [&](const std::string& name, int64_t width) {
     interface.inputs.push_back({name, Floats(), {kAny, kAny, width}, true, is_usual});
   };

@@ -80,8 +80,8 @@ void Keep(ScoreTensor& scores) {
   scores.payload = Payload();
 }
 
-/// Returns a view of no elements, too, where there is a tensor without any: whether there is a bias
-/// decides how logits are rounded.
+/// Returns a view that is not null also for a tensor without elements, since logits are rounded
+/// differently with a bias than without one.
 template <typename T>
 ScoreView<T> ViewOf(const ScoreTensor& scores, int64_t sequence) {
   static constexpr T kNone = {};

@@ -104,7 +104,7 @@ absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
   if (tokens > kMaxTokens || keys > kMaxTokens) {
     return absl::ResourceExhaustedError(
         absl::StrCat("expected at most ", kMaxTokens, tokens > kMaxTokens ? " query rows" : " keys",
-                     " in a request, found ", std::max(tokens, keys)));
+                     " in a request, found ", tokens > kMaxTokens ? tokens : keys));
   }
   if (reply_bytes > limit.max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,

@@ -43,8 +43,8 @@ struct StepTarget {
 };
 
 /// Plans a step of a session as a request of one sequence, whose `model` is used in errors only.
-/// Errors as PlanAttendOn's, and INVALID_ARGUMENT for more than one sequence, or for lengths,
-/// offsets or memory.
+/// Errors as PlanAttendOn's, and INVALID_ARGUMENT for more than one sequence or query offset, or
+/// for lengths or memory.
 absl::StatusOr<AttendPlan> PlanStep(const Received<v1::AttendRequest>& request,
                                     const StepTarget& target, const ReplyLimit& limit,
                                     const PlanTerms& terms = {});

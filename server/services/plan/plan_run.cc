@@ -169,18 +169,13 @@ void PlanStackOutput(AttendPlan& plan) {
   plan.output_shape = {std::ssize(plan.sequences), plan.output_width};
 }
 
-bool NeedsMemory(const ModelLayerInfo& layer) {
-  return layer.is_cross || layer.shape.d_memory != layer.shape.d_model ||
-         layer.shape.has_memory_values();
-}
-
 MemoryUse MemoryUseOf(const AttendPlan& plan) {
   const ModelInfo& info = plan.model->info();
   if (plan.key.is_stack()) {
     return plan.key.layer == kWholeModel && info.has_encoder ? MemoryUse::kAlways
                                                              : MemoryUse::kNever;
   }
-  if (NeedsMemory(info.layers[plan.key.layer])) {
+  if (info.layers[plan.key.layer].needs_memory()) {
     return MemoryUse::kAlways;
   }
   return info.has_stack ? MemoryUse::kNever : MemoryUse::kOptional;

@@ -20,8 +20,5 @@ void PlanStackOutput(AttendPlan& plan);
 /// Whether the run takes keys and values, or an encoder's input, from `memory`.
 enum class MemoryUse { kNever, kOptional, kAlways };
 MemoryUse MemoryUseOf(const AttendPlan& plan);
-/// Returns whether the layer always takes `memory`: for cross-attention, or because its keys or
-/// values have another width than its rows.
-bool NeedsMemory(const ModelLayerInfo& layer);
 
 }  // namespace attention

@@ -24,7 +24,8 @@ namespace attention {
 inline constexpr int64_t kSmallPlanBytes = int64_t{16} << 10;
 inline constexpr int64_t kSmallReplyBytes = int64_t{64} << 10;
 
-/// Returns the cost of planning a message of type M, without its tensors; 0 when it is small.
+/// Returns the cost of planning a message of type M: its size with its tensors, or 0 if what it has
+/// besides them is small (kSmallPlanBytes).
 template <typename M>
 int64_t EnvelopeCost(const grpc::ByteBuffer& wire) {
   return HasLargeEnvelope(wire, PayloadFieldsOf<M>(), kSmallPlanBytes)

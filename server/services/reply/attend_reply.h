@@ -96,7 +96,7 @@ class AttendReply {
   int64_t MessageBytes(const AttendPlan& plan) const;
   void PlaceTables(const AttendPlan& plan);
   void AddTable(ScoreTable table);
-  /// The destinations of a computation's outputs, by sequence.
+  /// Sets where the computation writes the tables of each sequence.
   void PointToTables();
   float* FloatsAt(size_t offset) { return reinterpret_cast<float*>(memory_->data() + offset); }
 

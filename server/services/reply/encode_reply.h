@@ -11,7 +11,7 @@
 
 namespace attention {
 
-/// Returns the scheduler's measurements, without unknown values.
+/// Returns a summary with the scheduler's measurements. The call sets receive_ns and total_ns.
 v1::Summary ToWire(const BatchStats& stats);
 
 /// Functions that encode messages, which may run while other rows are still being written. Those

@@ -9,7 +9,7 @@
 
 namespace attention {
 
-/// Returns the `k` largest logits, largest first (equal ones: the lower id first; NaN last), and
+/// Writes the `k` largest logits, largest first (equal ones: the lower id first; NaN last), and
 /// the logarithm of the sum of the exponentials of all logits. REQUIRES: there is at least one
 /// logit.
 void WriteTopLogits(const std::vector<float>& logits, int64_t k, v1::TopLogits& wire);

@@ -19,7 +19,7 @@ class FakeStream final : public IdleStream {
     place_.Enter(watch, self);
   }
   void EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                      bool /*is_refusal*/) noexcept override {
+                      bool /*only_if_idle*/) noexcept override {
     if (!ended && touched_ <= before) {
       ended = true;
       why = reason;
