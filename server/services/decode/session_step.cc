@@ -51,9 +51,12 @@ absl::Status CheckHeads(const BatchKey& step, const SessionPlan& plan) {
                                                        " as the session has, found ", found));
 }
 
+bool HasLogits(const SessionTarget& target) {
+  return target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
+}
+
 absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
   RETURN_IF_ERROR(CheckInput(step, plan));
-  const SessionTarget& target = plan.target;
   if (step.model_output() == v1::MEAN_POOLED || step.model_output() == v1::CLS_POOLED) {
     return absl::InvalidArgumentError(absl::StrCat(
         "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found ",
@@ -67,9 +70,7 @@ absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
     return absl::InvalidArgumentError(
         absl::StrCat("step.top_logits: expected 0 with no_output, found ", step.top_logits()));
   }
-  const bool has_logits =
-      target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
-  if (step.top_logits() > 0 && !has_logits) {
+  if (step.top_logits() > 0 && !HasLogits(plan.target)) {
     return absl::InvalidArgumentError(
         absl::StrCat("step.top_logits: expected 0 in a session without logits (a layer, or a model "
                      "without Model.has_logits), found ",
@@ -78,9 +79,25 @@ absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
   return absl::OkStatus();
 }
 
+// Leaves out what the answer to the step will not have.
+void SetOutputs(const v1::DecodeStep& step, bool has_logits, v1::AttendRequest& request) {
+  const bool has_output = step.top_logits() == 0 && !step.no_output();
+  if (!has_output && request.has_options()) {
+    request.mutable_options()->clear_return_weights();
+    request.mutable_options()->clear_weights_top_k();
+    request.mutable_options()->clear_return_log_sum_exp();
+  }
+  if (step.top_logits() > 0) {
+    request.set_model_output(v1::LAST_LOGITS);
+  } else if (has_output || !has_logits) {
+    request.set_model_output(step.model_output());
+  }
+}
+
 // Returns the step as a request of one sequence.
-Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, v1::AttendRequest request) {
+Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, const SessionPlan& session) {
   const v1::DecodeStep& step = received.step;
+  v1::AttendRequest request = session.step;
   switch (step.input_case()) {
     case v1::DecodeStep::kHiddenStates:
       *request.mutable_hidden_states() = step.hidden_states();
@@ -97,7 +114,7 @@ Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, v1::AttendRe
     default:
       break;
   }
-  request.set_model_output(step.top_logits() > 0 ? v1::LAST_LOGITS : step.model_output());
+  SetOutputs(step, HasLogits(session.target), request);
   return {std::move(request), received.bytes};
 }
 
@@ -107,7 +124,7 @@ absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const S
                                            SessionSequence& sequence, const StepTerms& terms) {
   RETURN_IF_ERROR(CheckStep(received.step, session));
   absl::StatusOr<AttendPlan> planned = PlanStep(
-      RequestOf(received, session.step),
+      RequestOf(received, session),
       {.model = session.target.model, .caches = &sequence.caches, .cached_len = sequence.length},
       terms.limit, terms.planning);
   RETURN_IF_ERROR(UnderField("step.", planned.status()));

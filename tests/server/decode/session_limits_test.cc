@@ -56,6 +56,24 @@ TEST(SessionLimitsTest, RefusesActionsThatWaitForMoreThanTheirShare) {
   EXPECT_EQ(stream.Must(RowsStep(rows, 0, 1)).result.length(), 4801) << "and all is given back";
 }
 
+// The weights of the prompt would take 72 MB.
+TEST(SessionLimitsTest, AStepWithoutOutputNeedsNoRoomForOne) {
+  InProcessServer server({.threads = 1, .max_queue_bytes = 16 << 20});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {1501, kDemoWidth});
+  DecodeStream stream(server.NewChannel());
+  v1::DecodeRequest open = OpenModel("demo");
+  *open.mutable_open()->mutable_options() =
+      Options("return_weights: true return_log_sum_exp: true weights_top_k: 9");
+  stream.Must(open);
+  v1::DecodeRequest prompt = RowsStep(rows, 0, 1500);
+  EXPECT_THAT(stream.Do(prompt).result.message(), HasSubstr("the reply would have"));
+  prompt.mutable_step()->set_no_output(true);
+  EXPECT_EQ(stream.Must(prompt).result.length(), 1500);
+  const DecodeAnswer answer = stream.Must(RowsStep(rows, 1500, 1));
+  EXPECT_EQ(answer.result.length(), 1501);
+  EXPECT_GT(answer.largest_message, 1501 * sizeof(float)) << "it has weights";
+}
+
 TEST(SessionLimitsTest, RefusesASessionTooMany) {
   InProcessServer server({.threads = 1, .max_sessions = 1});
   DecodeStream first(server.NewChannel());
