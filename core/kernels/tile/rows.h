@@ -43,9 +43,17 @@ inline Vec SumOfSquares(const float* values, int64_t count) {
 
 inline void NormaliseRow(const RowPreparation& rows, float* values) {
   const int64_t cols = rows.source.cols;
-  const float mean_square =
-      ReduceSum(SumOfSquares(values, cols)) / static_cast<float>(cols) + rows.norm_epsilon;
-  const float factor = 1.0f / __builtin_sqrtf(mean_square);
+  float sum = ReduceSum(SumOfSquares(values, cols));
+  float epsilon = rows.norm_epsilon;
+  if (sum > __FLT_MAX__) {  // the squares overflow: a smaller row has the same result
+    constexpr float kShrinking = 0x1p-80f;
+    for (int64_t i = 0; i < cols; ++i) {
+      values[i] *= kShrinking;
+    }
+    sum = ReduceSum(SumOfSquares(values, cols));
+    epsilon = epsilon * kShrinking * kShrinking;
+  }
+  const float factor = 1.0f / __builtin_sqrtf(sum / static_cast<float>(cols) + epsilon);
   for (int64_t i = 0; i < cols; ++i) {
     values[i] *= rows.norm_weight == nullptr ? factor : factor * rows.norm_weight[i];
   }

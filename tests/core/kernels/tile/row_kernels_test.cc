@@ -223,6 +223,29 @@ TEST_P(RowKernelsTest, PreparedRows) {
   }
 }
 
+// Their squares exceed what f32 can hold.
+TEST_P(RowKernelsTest, NormOfLargeRows) {
+  for (const int64_t cols : {int64_t{1}, int64_t{8}, int64_t{512}}) {
+    for (const float magnitude : {0x1p58f, 0x1p64f, 0x1p122f}) {
+      std::vector<float> numbers = SomeNumbers(cols);
+      for (float& number : numbers) {
+        number *= magnitude;
+      }
+      const RowPreparation rows{.source = {numbers.data(), Dtype::kF32, cols, 1, cols},
+                                .has_norm = true,
+                                .norm_epsilon = 1e-6f};
+      std::vector<float> target(cols);
+      kernels().prepare_rows(rows, Dtype::kF32, target.data());
+      const std::vector<long double> expected = ExpectedRow(rows, numbers, nullptr);
+      for (int64_t i = 0; i < cols; ++i) {
+        ASSERT_NEAR(target[i], static_cast<double>(expected[i]),
+                    2e-6 * std::abs(static_cast<double>(expected[i])))
+            << i << " of " << cols << ", " << magnitude;
+      }
+    }
+  }
+}
+
 TEST_P(RowKernelsTest, Logits) {
   constexpr int64_t kRows = 2;
   for (int64_t cols = 1; cols <= kThreeVectors; ++cols) {
