@@ -157,7 +157,7 @@ TEST_F(RefusalTest, ScalesThatAreNoNumber) {
   request.mutable_options()->set_scale(std::numeric_limits<double>::infinity());
   ExpectInvalid(request, "options.scale: expected a finite FP32 number, found inf");
   request.mutable_options()->set_scale(1e300);
-  ExpectInvalid(request, "options.scale: expected a finite FP32 number, found 1e+300");
+  ExpectInvalid(request, "options.scale: expected a number that FP32 can hold, found 1e+300");
 }
 
 TEST_F(RefusalTest, QueryKeyAndValueThatDoNotFitTogether) {

@@ -20,8 +20,8 @@ static_assert(static_cast<int>(Similarity::kLinear) == v1::LINEAR &&
 /// Reads a number. A number that FP32 cannot hold would be another number in the core's options.
 absl::StatusOr<float> ReadFloat(double value, const std::string& field) {
   const auto result = static_cast<float>(value);
-  if (std::isfinite(value) && !std::isfinite(result)) {
-    return Wrong(OptionPath(field), ": expected a finite FP32 number, found ", value);
+  if ((std::isfinite(value) && !std::isfinite(result)) || (value != 0 && result == 0)) {
+    return Wrong(OptionPath(field), ": expected a number that FP32 can hold, found ", value);
   }
   return result;
 }
@@ -43,10 +43,6 @@ absl::Status ReadLogits(const v1::AttentionOptions& wire, AttentionOptions& opti
     ASSIGN_OR_RETURN(options.scale, ReadFloat(wire.scale(), "scale"));
   }
   ASSIGN_OR_RETURN(options.softcap, ReadFloat(wire.softcap(), "softcap"));
-  if (options.softcap == 0 && wire.softcap() != 0) {  // which would mean none
-    return Wrong(OptionPath("softcap"), ": expected a number that FP32 can hold, found ",
-                 wire.softcap());
-  }
   options.alibi_slopes = {wire.alibi_slopes().data(),
                           static_cast<size_t>(wire.alibi_slopes_size())};
   options.sinks = {wire.sinks().data(), static_cast<size_t>(wire.sinks_size())};
