@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/command_line.h"
 #include "server/log/log.h"
+#include "server/memory_need.h"
 #include "server/process.h"
 #include "server/serve.h"
 #include "server/server.h"
@@ -17,11 +18,22 @@
 namespace attention {
 namespace {
 
+int Fail(const std::string& text) {
+  std::fprintf(stderr, "attend-server: %s\n", text.c_str());
+  return EXIT_FAILURE;
+}
+
+int Print(const std::string& text) {
+  return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0
+             ? Fail("standard output cannot be written")
+             : EXIT_SUCCESS;
+}
+
 int Check(const ServerOptions& options) {
+  WarnOfMemory(options);
   const absl::Status status = Server::Check(options);
-  const std::string text = status.ok() ? "a server would start" : std::string(status.message());
-  std::fprintf(status.ok() ? stdout : stderr, "attend-server: %s\n", text.c_str());
-  return status.ok() ? EXIT_SUCCESS : EXIT_FAILURE;
+  return status.ok() ? Print("attend-server: a server would start\n")
+                     : Fail(std::string(status.message()));
 }
 
 }  // namespace
@@ -35,8 +47,7 @@ int main(int argc, char** argv) try {
   const absl::StatusOr<attention::ParsedCommandLine> parsed = attention::ParseCommandLine(
       std::vector<std::string>(argv + 1, argv + argc), attention::OwnEnvironment());
   if (!parsed.ok()) {
-    std::fprintf(stderr, "attend-server: %s\n", std::string(parsed.status().message()).c_str());
-    return EXIT_FAILURE;
+    return attention::Fail(std::string(parsed.status().message()));
   }
   attention::SetLogFormat(parsed->options.log_format);
   attention::SetLogLevel(parsed->options.log_level);
@@ -44,8 +55,7 @@ int main(int argc, char** argv) try {
     attention::Log(attention::LogLevel::kWarning, warning);
   }
   if (!parsed->text.empty()) {
-    std::fputs(parsed->text.c_str(), stdout);
-    return EXIT_SUCCESS;
+    return attention::Print(parsed->text);
   }
   return parsed->is_check ? attention::Check(parsed->options) : attention::Serve(parsed->options);
 } catch (const std::exception& error) {

@@ -19,6 +19,7 @@
 #include "core/runtime/numa.h"
 #include "server/library_log.h"
 #include "server/log/log.h"
+#include "server/memory_need.h"
 #include "server/process.h"
 #include "server/security/exposure.h"
 #include "server/server.h"
@@ -107,6 +108,7 @@ int Serve(const ServerOptions& options) {
   if (!warning.empty()) {
     Log(LogLevel::kWarning, warning);
   }
+  WarnOfMemory(options);
   TakeOverLibraryLogs();
   AllowManyFiles();
   if (options.numa != NumaMode::kOff) {

@@ -140,14 +140,14 @@ absl::StatusOr<SeededModelSpec> ParseSeededModelSpec(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
   SeededModelSpec spec{.name = parts.front()};
   if (parts.size() != 2 || spec.name.empty()) {
-    return BadValue("text", "NAME:d_model=N,num_heads=N", text);
+    return BadValue("specification", "NAME:d_model=N,num_heads=N", text);
   }
   RETURN_IF_ERROR(ValidateModelName(spec.name));
   std::set<std::string> keys;
   for (const std::string& item : std::vector<std::string>(absl::StrSplit(parts[1], ','))) {
     const std::vector<std::string> pair = absl::StrSplit(item, absl::MaxSplits('=', 1));
     if (pair.size() != 2) {
-      return BadValue("item", "key=value", item);
+      return BadValue("specification", "key=value", item);
     }
     if (!keys.insert(pair[0]).second) {
       return absl::InvalidArgumentError(absl::StrCat(pair[0], ": given twice"));

@@ -6,10 +6,10 @@
 
 namespace attention {
 
-/// Returns the cgroup's CPU quota in cores, rounded up; 0 when there is none. It reads v2 cpu.max
-/// of the process's own group and its ancestors, or v1 cpu.cfs_quota_us / cpu.cfs_period_us, below
-/// `root` ("/" outside tests).
-int CgroupCpuLimit(const std::string& root);
+/// Returns the CPU quota of the control groups in cores, which may be a fraction; 0 when there is
+/// none. It reads v2 cpu.max, or v1 cpu.cfs_quota_us / cpu.cfs_period_us, below `root` ("/" outside
+/// tests).
+double CgroupCpuLimit(const std::string& root);
 
 /// How often, and for how many nanoseconds, the system kept a thread from running because a quota
 /// was used up. Both are 0 where there is no quota, or where the system does not report it.
@@ -25,7 +25,10 @@ CpuThrottling CgroupThrottling(const std::string& root);
 /// Returns the number of CPUs in the affinity mask of the calling thread, at least 1.
 int AffinityCpus();
 
-/// Returns the default number of compute threads: min(AffinityCpus(), cgroup quota), at least 1.
+/// Returns the cores that this process may use: min(AffinityCpus(), CgroupCpuLimit).
+double CpuLimit();
+
+/// Returns the default number of compute threads: CpuLimit, rounded up.
 int CpuBudget();
 
 }  // namespace attention

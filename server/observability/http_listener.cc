@@ -141,11 +141,11 @@ class HttpListener::Loop {
   void Accept(const FileDescriptor& listener) {
     while (true) {
       Accepted accepted = AcceptConnection(listener);
-      if (accepted.has_failed && spare_.get() >= 0) {
+      if (accepted.error != 0 && spare_.get() >= 0) {
         spare_ = FileDescriptor();
         accepted = AcceptConnection(listener);
       }
-      if (accepted.has_failed) {
+      if (accepted.error != 0) {
         pause_end_ = steady_clock::now() + kPauseAfterFailure;
       }
       if (accepted.connection.get() < 0) {

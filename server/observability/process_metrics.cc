@@ -54,7 +54,7 @@ void WriteCpu(int compute_threads, MetricsText& text) {
   text.Gauge("attend_numa_nodes", "NUMA nodes to which compute threads are pinned; 1: not pinned.",
              CurrentNumaUse().nodes);
   text.Gauge("attend_cpu_budget_cores",
-             "Cores that the process may use according to cgroup and affinity.", CpuBudget());
+             "Cores that the process may use according to cgroup and affinity.", CpuLimit());
   const CpuThrottling throttling = HighestThrottling();
   text.Counter("attend_cgroup_throttled_seconds_total",
                "Seconds for which the cgroup's CPU quota kept threads from running.",

@@ -18,7 +18,7 @@ struct Batch {
   int64_t sequences = 0;
   int64_t tokens = 0;
   double flops = 0;
-  /// True for a batch of more than BatchLimits::max_flops. Other jobs may pass it.
+  /// True for a batch of more than Batcher::max_flops(). Other jobs may pass it.
   bool is_long = false;
   /// The time when the batch was formed.
   TimePoint start;
@@ -64,7 +64,7 @@ class Batcher {
   /// `queue` outlives this. `num_threads` is the number of compute threads.
   Batcher(RequestQueue& queue, const BatchLimits& limits, int num_threads, Calls calls);
 
-  /// Returns the maximum number of operations of a batch that is not long.
+  /// Returns the maximum number of operations of a batch that is not long, for all threads.
   double max_flops() const { return limits_.max_flops; }
 
   /// Waits for a job, and for further jobs at most for `max_delay`. The first job in the queue's

@@ -9,12 +9,13 @@
 
 namespace attention {
 
-/// Bounds for durations in nanoseconds: 50 us to 1 min, in steps of 2 and 2.5.
+/// Bounds for durations in nanoseconds: 50 us to 1 min, in steps of 2 and 2.5, but finer just above
+/// 2 and 5 s, where waits end that --max-queue-wait limits.
 inline constexpr int64_t kLatencyBoundsNs[] = {
-    50'000,        100'000,        200'000,        500'000,        1'000'000,
-    2'000'000,     5'000'000,      10'000'000,     20'000'000,     50'000'000,
-    100'000'000,   200'000'000,    500'000'000,    1'000'000'000,  2'000'000'000,
-    5'000'000'000, 10'000'000'000, 20'000'000'000, 60'000'000'000,
+    50'000,         100'000,        200'000,        500'000,       1'000'000,     2'000'000,
+    5'000'000,      10'000'000,     20'000'000,     50'000'000,    100'000'000,   200'000'000,
+    500'000'000,    1'000'000'000,  2'000'000'000,  2'500'000'000, 5'000'000'000, 6'000'000'000,
+    10'000'000'000, 20'000'000'000, 60'000'000'000,
 };
 
 /// Counts values in buckets. Thread-compatible: its owner guards it.

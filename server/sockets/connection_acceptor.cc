@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -58,17 +61,27 @@ uint64_t InodeOf(int file) {
   return fstat(file, &status) == 0 ? status.st_ino : 0;
 }
 
-// Warns once in a process, since its listeners have the same limit.
-void WarnOfFewFiles(int64_t max_connections) {
+// Returns the maximum number of connections, for which there are files. Warns once in a process,
+// since its listeners have the same limit.
+int64_t MaxConnections(int64_t wanted) {
   static std::atomic<bool> has_warned = false;
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return;
+    return wanted;
   }
-  const std::string warning = FewFilesWarning(max_connections, limit.rlim_cur);
+  const std::string warning = FewFilesWarning(wanted, limit.rlim_cur);
   if (!warning.empty() && !has_warned.exchange(true)) {
     Log(LogLevel::kWarning, warning);
   }
+  return ConnectionsWithin(limit.rlim_cur, wanted);
+}
+
+FileDescriptor MakeEvent() {
+  FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (event.get() < 0) {
+    throw std::system_error(errno, std::generic_category(), "eventfd");
+  }
+  return event;
 }
 
 void SetOptions(int connection) {
@@ -79,6 +92,12 @@ void SetOptions(int connection) {
 
 }  // namespace
 
+int64_t ConnectionsWithin(uint64_t max_files, int64_t wanted) {
+  const auto files =
+      static_cast<int64_t>(std::min<uint64_t>(max_files, std::numeric_limits<int64_t>::max()));
+  return std::min(wanted, std::max(files - kOwnFiles, files / 2));
+}
+
 std::string FewFilesWarning(int64_t max_connections, uint64_t max_files) {
   const int64_t needed = max_connections + kOwnFiles;
   return std::cmp_greater_equal(max_files, needed)
@@ -87,7 +106,8 @@ std::string FewFilesWarning(int64_t max_connections, uint64_t max_files) {
                    "--max-connections: expected a limit of open files (ulimit -n) of at "
                    "least ",
                    needed, ", ", kOwnFiles, " of which are the server's own, found ", max_files,
-                   "; at that limit new connections fail");
+                   "; each listener takes at most ", ConnectionsWithin(max_files, max_connections),
+                   " connections");
 }
 
 bool ConnectionAcceptor::Connection::is_open() const { return InodeOf(file) == inode; }
@@ -95,12 +115,11 @@ bool ConnectionAcceptor::Connection::is_open() const { return InodeOf(file) == i
 ConnectionAcceptor::ConnectionAcceptor(std::vector<FileDescriptor> listeners,
                                        int64_t max_connections, ConnectionPace& pace, Take take)
     : listeners_(std::move(listeners)),
-      max_connections_(max_connections),
+      max_connections_(MaxConnections(max_connections)),
       pace_(pace),
       take_(std::move(take)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(MakeEvent()),
       thread_([this] { Run(); }) {
-  WarnOfFewFiles(max_connections);
   pace_.set_end_connection([this](const std::string& peer) { End(peer); });
 }
 
@@ -222,7 +241,13 @@ bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
     }
     PassOrHold({listener.get(), std::move(accepted.connection), PeerOfConnection(connection)});
   }
-  return !accepted.has_failed;
+  if (const steady_clock::time_point now = steady_clock::now();
+      accepted.error != 0 && now - last_failure_warning_ >= kTimeBetweenWarnings) {
+    last_failure_warning_ = now;
+    Log(LogLevel::kWarning, absl::StrCat("connections wait, since the system cannot accept them: ",
+                                         std::generic_category().message(accepted.error)));
+  }
+  return accepted.error == 0;
 }
 
 void ConnectionAcceptor::PassOrHold(Waiting accepted) {
@@ -278,8 +303,9 @@ bool ConnectionAcceptor::HasRoom() {
     if (std::ssize(connections_) >= max_connections_ &&
         now - last_warning_ >= kTimeBetweenWarnings) {
       last_warning_ = now;
-      Log(LogLevel::kWarning, absl::StrCat("connections are refused: ", max_connections_,
-                                           " are open (--max-connections)"));
+      Log(LogLevel::kWarning,
+          absl::StrCat("connections are refused: ", max_connections_,
+                       " are open (--max-connections, or the limit of open files)"));
     }
   }
   const bool has_room = std::ssize(connections_) < max_connections_;

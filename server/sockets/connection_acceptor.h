@@ -20,6 +20,10 @@ namespace attention {
 /// it is not.
 std::string FewFilesWarning(int64_t max_connections, uint64_t max_files);
 
+/// Returns how many of the `wanted` connections a listener may take when the process may open
+/// `max_files`: some files are left for its own use, and for the other listeners.
+int64_t ConnectionsWithin(uint64_t max_files, int64_t wanted);
+
 /// Accepts connections on a thread of its own. A connection that arrives while `max_connections`
 /// are open is closed at once. A connection that the pace does not allow yet waits, or is closed if
 /// too many wait. Thread-safe.
@@ -28,7 +32,8 @@ class ConnectionAcceptor {
   /// The thread calls this with a connection that does not block, and which the callee owns.
   using Take = std::function<void(int listener, FileDescriptor connection)>;
 
-  /// The pace outlives this.
+  /// Takes fewer connections where the limit of open files needs it (ConnectionsWithin). The pace
+  /// outlives this. Throws std::system_error if the system has no file left.
   ConnectionAcceptor(std::vector<FileDescriptor> listeners, int64_t max_connections,
                      ConnectionPace& pace, Take take);
   /// Calls Stop.
@@ -96,6 +101,7 @@ class ConnectionAcceptor {
   /// Used by the thread only, in the order of arrival.
   std::list<Waiting> waiting_;
   std::chrono::steady_clock::time_point last_turn_warning_;
+  std::chrono::steady_clock::time_point last_failure_warning_;  // used by the thread only
   const FileDescriptor wake_;
   mutable Mutex mutex_;
   /// All open connections, and some that have been closed meanwhile.

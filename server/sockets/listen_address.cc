@@ -32,7 +32,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
       text.starts_with('[') != (text[colon - 1] == ']') ||
       !absl::SimpleAtoi(text.substr(colon + 1), &port) || port < 0 || port > kMaxPort) {
     return absl::InvalidArgumentError(absl::StrCat("expected HOST:PORT with a port of 0 to ",
-                                                   kMaxPort, ", or unix:/PATH, found ", text));
+                                                   kMaxPort, ", or unix:/PATH, found ",
+                                                   text.empty() ? "an empty text" : text));
   }
   return ListenAddress{.host = WithoutBrackets(text.substr(0, colon)), .port = port, .path = {}};
 }

@@ -177,8 +177,8 @@ Accepted AcceptConnection(const FileDescriptor& listener) {
   FileDescriptor connection(
       accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   const bool is_none_waiting = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  const bool has_failed = connection.get() < 0 && !is_none_waiting;
-  return {std::move(connection), has_failed};
+  const int error = connection.get() < 0 && !is_none_waiting ? errno : 0;
+  return {std::move(connection), error};
 }
 
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& address) {

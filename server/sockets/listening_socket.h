@@ -34,10 +34,10 @@ struct Accepted {
   /// The connection, whose reads and writes do not block. Its number is negative if no connection
   /// was waiting, or if it has ended meanwhile.
   FileDescriptor connection;
-  /// True if the system could not accept it, in most cases for lack of file descriptors or memory.
-  /// The connection keeps waiting, so the caller pauses for kPauseAfterFailure before the next
-  /// attempt.
-  bool has_failed = false;
+  /// Why the system could not accept it (errno), in most cases for lack of file descriptors or
+  /// memory; 0: it could, or none was waiting. The connection keeps waiting, so the caller pauses
+  /// for kPauseAfterFailure before the next attempt.
+  int error = 0;
 };
 inline constexpr std::chrono::milliseconds kPauseAfterFailure{200};
 

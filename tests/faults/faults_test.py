@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -18,7 +19,7 @@ import unittest
 import grpc
 import numpy as np
 
-from harness import SERVICE, Server, eventually, expect, is_idle, pb, request, stream
+from harness import SERVER, SERVICE, Server, eventually, expect, is_idle, pb, request, stream
 from raw_call import grpc_status, raw_call, read_answer
 
 
@@ -122,6 +123,31 @@ class ServerDies(unittest.TestCase):
                 server.attend()
             self.assertEqual(server.stop(), 0)
             say("50 requests answered, clean end, with a log that cannot be written")
+
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        for flag in ("--help", "--version", "--print-config", "--print-config-schema", "--make-token=a", "--check-config"):
+            with open("/dev/full", "w") as full:
+                ended = subprocess.run([SERVER, flag], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(ended.returncode, 1, flag)
+            self.assertTrue(ended.stderr.endswith("attend-server: standard output cannot be written\n"), flag)
+
+    def test_few_files_leave_room_for_health(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                Server(f"--health-listen=unix:{folder}/health", files=64) as server:
+            idle = [server.socket() for _ in range(200)]
+            eventually("connections are refused", lambda: "connections are refused: 32 are open" in server.log())
+            with grpc.insecure_channel(f"unix:{folder}/health") as channel:
+                check = channel.unary_unary("/grpc.health.v1.Health/Check", None, None)
+                self.assertEqual(check(b"", timeout=300), b"\x08\x01")
+            for wire in idle:
+                wire.close()
+
+            def is_answered():
+                with contextlib.suppress(grpc.RpcError), server.connect() as channel:
+                    return server.attend(channel=channel)
+
+            eventually("there is room again", is_answered)
 
 
 class ClientMisbehaves(unittest.TestCase):

@@ -6,6 +6,7 @@ Needs Debian's python3-grpcio, python3-numpy and python3-h2; messages are genera
 import contextlib
 import os
 import pathlib
+import resource
 import select
 import signal
 import socket
@@ -30,14 +31,18 @@ from attention.v1 import attention_pb2 as pb  # noqa: E402  (generated above)
 
 
 class Server:
-    """attend-server on loopback, on a free port unless an address is given; ends with the block it is made for."""
+    """attend-server on loopback, on a free port unless an address is given; ends with the block it is made for.
 
-    def __init__(self, *flags, address="127.0.0.1:0", log=None):
+    `files` limits its open files.
+    """
+
+    def __init__(self, *flags, address="127.0.0.1:0", log=None, files=None):
         known = subprocess.run([SERVER, "--help"], capture_output=True, text=True, check=True).stdout
         quiet = [f"{flag}=none" for flag in ("--admin-listen", "--metrics-listen")
                  if flag in known and not any(given.startswith(flag) for given in flags)]
         self._log = tempfile.NamedTemporaryFile(mode="w+", suffix=".log")
-        self.process = subprocess.Popen([SERVER, f"--listen={address}", *quiet, *flags], text=True,
+        limit = None if files is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        self.process = subprocess.Popen([SERVER, f"--listen={address}", *quiet, *flags], text=True, preexec_fn=limit,
                                         stdout=subprocess.PIPE, stderr=self._log if log is None else log)
         self.address = self._read_address()
         self.channel = self.connect()

@@ -1,3 +1,4 @@
+// What control groups and affinity allow the process.
 #include "core/runtime/cpu_budget.h"
 
 #include <sched.h>
@@ -6,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "core/runtime/control_groups.h"
 #include "gmock/gmock.h"
 #include "tests/support/temp_folder.h"
 
@@ -18,17 +20,17 @@ class CgroupTest : public ::testing::Test {
   void Limit(const std::string& file, const std::string& text) {
     root_.Write("sys/fs/cgroup/" + file, text + "\n");
   }
-  int CpuLimit() const { return CgroupCpuLimit(root_.path()); }
+  double CpuLimit() const { return CgroupCpuLimit(root_.path()); }
 
   TempFolder root_;
 };
 
 TEST_F(CgroupTest, WithoutCgroupsThereIsNoLimit) { EXPECT_EQ(CpuLimit(), 0); }
 
-TEST_F(CgroupTest, V2QuotaIsCoresRoundedUp) {
+TEST_F(CgroupTest, V2QuotaIsInCores) {
   InGroups("0::/service\n");
   for (const auto& [text, cores] :
-       {std::pair{"200000 100000", 2}, {"150000 100000", 2}, {"1000 100000", 1}}) {
+       {std::pair{"200000 100000", 2.0}, {"150000 100000", 1.5}, {"1000 100000", 0.01}}) {
     Limit("service/cpu.max", text);
     EXPECT_EQ(CpuLimit(), cores) << text;
   }
@@ -64,7 +66,7 @@ TEST_F(CgroupTest, V1ReadsQuotaAndPeriodOfTheCpuController) {
   InGroups("5:cpuset:/other\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/x:y\n");
   Limit("cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "250000");
   Limit("cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000");
-  EXPECT_EQ(CpuLimit(), 3);
+  EXPECT_EQ(CpuLimit(), 2.5);
   Limit("cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(CpuLimit(), 0);
 }
@@ -110,6 +112,24 @@ TEST_F(CgroupTest, NonsenseIsNoLimit) {
     Limit("cpu.max", text);
     EXPECT_EQ(CpuLimit(), 0) << text;
   }
+}
+
+TEST_F(CgroupTest, MemoryIsThatOfTheTightestGroup) {
+  EXPECT_EQ(CgroupMemoryLimit(root_.path()), 0);
+  InGroups("0::/a/b\n");
+  Limit("a/memory.max", "536870912");
+  Limit("a/b/memory.max", "max");
+  EXPECT_EQ(CgroupMemoryLimit(root_.path()), 512 << 20);
+  Limit("a/b/memory.max", "268435456");
+  EXPECT_EQ(CgroupMemoryLimit(root_.path()), 256 << 20);
+}
+
+TEST_F(CgroupTest, V1MemoryWithoutALimitIsANumberThatNoMachineHas) {
+  InGroups("9:memory:/docker/abc\n4:cpu:/other\n");
+  Limit("memory/memory.limit_in_bytes", "9223372036854771712");
+  EXPECT_EQ(CgroupMemoryLimit(root_.path()), 0);
+  Limit("memory/docker/abc/memory.limit_in_bytes", "1073741824");
+  EXPECT_EQ(CgroupMemoryLimit(root_.path()), 1 << 30);
 }
 
 TEST(CpuBudgetTest, IsAtLeastOneAndAtMostTheAffinity) {

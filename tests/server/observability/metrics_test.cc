@@ -235,8 +235,11 @@ TEST(FewFilesTest, WarnsOfALimitThatIsTooSmallForTheConnections) {
   EXPECT_EQ(FewFilesWarning(1000, 1128), "");
   EXPECT_THAT(FewFilesWarning(1000, 1127),
               StartsWith("--max-connections: expected a limit of open files (ulimit -n) of at "
-                         "least 1128, 128 of which are the server's own, found 1127; "));
+                         "least 1128, 128 of which are the server's own, found 1127; each "
+                         "listener takes at most 999 connections"));
   EXPECT_EQ(FewFilesWarning(1000, RLIM_INFINITY), "");
+  EXPECT_EQ(ConnectionsWithin(RLIM_INFINITY, 1000), 1000);
+  EXPECT_EQ(ConnectionsWithin(64, 1000), 32) << "the other half is the server's own";
 }
 
 TEST(TurnedAwayTest, ConnectionsThatFindNoPlaceAmongThoseThatWaitAreCountedApart) {

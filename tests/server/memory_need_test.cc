@@ -1,0 +1,42 @@
+// The memory that the limits allow, beside that of the control group.
+#include "server/memory_need.h"
+
+#include <limits>
+
+#include "gmock/gmock.h"
+
+namespace attention {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+TEST(MemoryNeedTest, IsTheSumOfTheLimits) {
+  const ServerOptions options = {.connections = {.max_connections = 1024},
+                                 .max_message_bytes = 16 * kMiB,
+                                 .max_queue_bytes = 100 * kMiB,
+                                 .max_queue_requests = 512,
+                                 .max_reply_bytes = 50 * kMiB,
+                                 .max_cache_bytes = 30 * kMiB};
+  EXPECT_EQ(MemoryNeed(options), (512 + 20 + 8 * 16 + 140 + 50 + 30) * kMiB);
+  ServerOptions other = options;
+  other.max_queue_requests = 8192;  // of 64 KiB each
+  EXPECT_EQ(MemoryNeed(other) - MemoryNeed(options), (512 - 140) * kMiB);
+  other.tls_certificate = "cert.pem";
+  EXPECT_EQ(MemoryNeed(other) - MemoryNeed(options), (512 - 140 + 61) * kMiB);
+}
+
+TEST(MemoryNeedTest, AGroupThatAllowsLessIsWarnedOf) {
+  const ServerOptions options;
+  const int64_t need = MemoryNeed(options);
+  EXPECT_EQ(MemoryWarning(options, 0), "") << "no limit";
+  EXPECT_EQ(MemoryWarning(options, need), "");
+  EXPECT_THAT(MemoryWarning(options, 256 * kMiB),
+              ::testing::AllOf(::testing::HasSubstr("its control group allows 256 MiB"),
+                               ::testing::HasSubstr("--max-queue-bytes")));
+  ServerOptions huge;
+  huge.max_cache_bytes = huge.max_queue_bytes = std::numeric_limits<int64_t>::max();
+  EXPECT_NE(MemoryWarning(huge, need), "") << "the sum does not overflow";
+}
+
+}  // namespace
+}  // namespace attention
