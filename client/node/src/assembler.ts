@@ -119,6 +119,7 @@ export class Assembler {
     this.scores.set(key, table);
     const heads = table.sequences[block.sequence]!;
     const [rows = 0, width = 1] = block.rows.shape;
+    expect(`rows of a block of ${kind}, at least`, 1, rows, rows > 0); // the width of no rows would be that of nothing
     if (head === heads.length) {
       heads.push({ rows: 0, width, blocks: [] });
       table.numHeads = Math.max(table.numHeads, heads.length);

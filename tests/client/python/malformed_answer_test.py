@@ -73,6 +73,7 @@ class MalformedAnswerTest(unittest.TestCase):
             ("tensor .*: expected 1 to 4 extents", [part("rows", [])]),
             (r"rows of a block: expected \[2, 4\], found \[2, 5\]", [part("rows", [1, 4]), part("rows", [2, 5], first_row=1)]),
             ("rows of a block: expected at least 1, found 0", [part("rows", [0, 4])]),
+            ("rows of a block of weights: expected at least 1, found 0", [rows, part("weights", [0, 9])]),
             (r"width of weights: expected \(3,\), found \(2,\)", [rows, part("weights", [1, 3]), part("weights", [2, 2], first_row=1)]),
             (r"width of weights: expected \(3,\), found \(2,\)", [rows, weights, part("weights", [3, 2], head=1)]),
         ):

@@ -197,6 +197,8 @@ class Assembler:
         heads = self._scores.setdefault((kind, layer, block.sequence), [])
         if not 0 <= block.sequence < len(layout.spans) or not 0 <= head <= len(heads):
             raise _wrong(f"sequence and head of {kind}", f"head 0 to {len(heads)}", f"{block.sequence}, {head}")
+        if not len(rows):  # its width would be that of nothing
+            raise _wrong(f"rows of a block of {kind}", "at least 1", 0)
         if head == len(heads):
             heads.append([])
         first = heads[0][0] if heads[0] else rows
