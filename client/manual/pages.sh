@@ -31,7 +31,8 @@ page() {
   summary=$(sed -n "1{s/^$name: //;s/\.\$//;p}" "$text")
   printf '[NAME]\n%s \\- %s\n[SEE ALSO]\n%s\n' "$title" "$summary" "attend(1), attend-server(8)" >"$text.names"
   help2man --no-info --section="$section" --source="Attend $version" --manual=Attend --version-string="$version" \
-    --include="$text.names" --help-option="$text" cat | sed '/^\.TH/s/"[^"]*"/""/2; /^\\f(CW/s/-/\\-/g' >"$folder/$title.$section"
+    --include="$text.names" --help-option="$text" cat |
+    sed -E '/^\.TH/s/"[^"]*"/""/2; /^\\f\(CW/s/-/\\-/g; /^[^ .][^ ]*\[,[^ ]*$/s/.*/.br\n&/' >"$folder/$title.$section"
 }
 
 version=$("$program" --version)
