@@ -32,7 +32,8 @@ absl::StatusOr<StreamAssembler> AssemblerOf(const StepRequest& step) {
 absl::Status StatusOf(const v1::DecodeResult& result) {
   absl::Status status(static_cast<absl::StatusCode>(result.code()), result.message());
   if (!status.ok() && result.retry_after_ms() > 0) {
-    status.SetPayload(kPushback, absl::Cord(absl::StrCat(result.retry_after_ms())));
+    const std::string pushback = absl::StrCat(result.retry_after_ms());
+    status.SetPayload(kPushback, absl::Cord(absl::string_view(pushback)));
   }
   return status;
 }
