@@ -9,13 +9,16 @@ namespace attention {
 namespace {
 
 // Makes caches with room for all tokens of a sequence that takes none, if the prefix cache could
-// hold them.
-std::vector<KvCache> MakeRoom(const PlannedPrefix& prefix, int64_t tokens) {
-  SessionTable& table = *prefix.table;
+// hold them beside the other new ones of the request: `room` is what is left of its budget. Without
+// memory nothing is left.
+std::vector<KvCache> MakeRoom(const PlannedPrefix& prefix, int64_t tokens, int64_t& room) {
   std::vector<KvCache> caches;
-  if (prefix.CacheBytes(tokens) > table.prefixes().max_bytes()) {
+  const int64_t bytes = prefix.CacheBytes(tokens);
+  if (bytes > room) {
     return caches;
   }
+  room -= bytes;
+  SessionTable& table = *prefix.table;
   const std::shared_ptr<KvMemory> memory = table.memory(prefix.owner.account);
   caches.reserve(prefix.shapes.size());
   for (const KvCacheShape& shape : prefix.shapes) {
@@ -23,6 +26,7 @@ std::vector<KvCache> MakeRoom(const PlannedPrefix& prefix, int64_t tokens) {
   }
   if (!table.ReserveFor(prefix.owner.account, caches, tokens, MayEndParked::kNo).ok()) {
     caches.clear();
+    room = 0;
   }
   return caches;
 }
@@ -44,6 +48,7 @@ void PrefixRows::Prepare(AttendPlan& plan) {
   }
   d_model_ = plan.model->info().d_model;
   rows_.resize(plan.sequences.size());
+  int64_t room = plan.prefix.table->prefixes().max_bytes();
   for (int64_t i = 0; i < std::ssize(rows_); ++i) {
     const TakenPrefix& taken = plan.prefix.taken[i];
     const int64_t tokens = plan.sequences[i].query.rows;
@@ -53,7 +58,7 @@ void PrefixRows::Prepare(AttendPlan& plan) {
     plan.prefix.table->prefixes().CountUse(taken.length, plan.prefix.CacheBytes(taken.length));
     std::vector<KvCache>& caches = *plan.CachesOf(i);
     if (taken.length == 0 && plan.caches == nullptr) {
-      caches = MakeRoom(plan.prefix, tokens);
+      caches = MakeRoom(plan.prefix, tokens, room);
     }
     if (caches.empty()) {
       continue;

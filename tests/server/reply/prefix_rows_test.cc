@@ -40,11 +40,15 @@ class PrefixRowsTest : public ::testing::Test {
     model_ = std::move(loaded->model);
   }
 
-  /// A job over the same tokens each time.
-  std::unique_ptr<AttendJob> MakeJob(SessionTable& table) {
+  /// A job over the same tokens each time, in `sequences` sequences that differ.
+  std::unique_ptr<AttendJob> MakeJob(SessionTable& table, int32_t sequences = 1) {
     Received<v1::AttendRequest> request;
-    for (int32_t i = 0; i < kTokens; ++i) {
-      request.message.mutable_token_ids()->add_ids(i);
+    v1::TokenIds& tokens = *request.message.mutable_token_ids();
+    for (int32_t sequence = 0; sequence < sequences; ++sequence) {
+      tokens.add_lengths(kTokens);
+      for (int32_t i = 0; i < kTokens; ++i) {
+        tokens.add_ids((sequence + i) % kTokens);
+      }
     }
     auto plan = PlanAttendOn(model_, request, {.max_bytes = 1 << 20, .flag = ""});
     EXPECT_THAT(plan.status(), IsOk());
@@ -112,6 +116,23 @@ TEST_F(PrefixRowsTest, WithoutMemoryRequestsAreComputedWithoutCaches) {
   EXPECT_TRUE(job->description().sequences[0].caches->empty());
   Run(*job, absl::OkStatus());
   EXPECT_EQ(table.prefixes().statistics().prefixes, 0);
+}
+
+// What the budget cannot hold beside the rest of the request would evict the rest.
+TEST_F(PrefixRowsTest, ARequestAddsNoMoreSequencesThanTheBudgetHolds) {
+  SessionTable probe({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
+  const auto alone = MakeBegunJob(probe);
+  const int64_t bytes = probe.statistics().cache_bytes;
+  SessionTable table({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 3 * bytes});
+  const auto job = MakeJob(table, 10);
+  EXPECT_TRUE(job->TakeMemory());
+  Begin(*job);
+  EXPECT_EQ(table.statistics().cache_bytes, 3 * bytes);
+  int with_caches = 0;
+  for (const JobSequence& sequence : job->description().sequences) {
+    with_caches += sequence.caches->empty() ? 0 : 1;
+  }
+  EXPECT_EQ(with_caches, 3);
 }
 
 TEST_F(PrefixRowsTest, ARequestWithoutRoomForWhatItTakesTakesNothingAndEvictsNothing) {
