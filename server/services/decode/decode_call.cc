@@ -162,7 +162,8 @@ void DecodeCall::RunAction(const ActionPointer& action, SessionSequence& sequenc
     Release(action);
     return;
   }
-  const absl::Status status = Contain(kWork, [&] {
+  const absl::Status status = Contain(kWork, [&]() -> absl::Status {
+    RETURN_IF_ERROR(CheckRight(action->caller, *action->session));
     return request.has_step() ? BeginStep(action, sequence) : session_.Change(request, sequence);
   });
   if (request.has_step() && !status.ok()) {
@@ -194,7 +195,6 @@ absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
 }
 
 absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence& sequence) {
-  RETURN_IF_ERROR(CheckRight(action->caller, *action->session));
   ASSIGN_OR_RETURN(AttendPlan plan, PlanOnAccount(*action, sequence));
   action->tokens = plan.sequences[0].key.rows;
   const auto moved = static_cast<int64_t>(BytesToMove(sequence, action->tokens));

@@ -248,6 +248,8 @@ TEST_F(AccessTest, AStreamHasTheRightsThatItsTokenHasNow) {
     return code != absl::StatusCode::kOk;
   }));
   EXPECT_EQ(code, kDenied);
+  EXPECT_EQ(stream.Do(ForkTo(1)).code(), kDenied);
+  EXPECT_EQ(stream.Do(TruncateTo(0)).code(), kDenied);
   folder_.Write("tokens.json", OnlyAll("one"));
   EXPECT_TRUE(
       Eventually([&] { return stream.Do(RowsStep(row, 0, 1)).code() == absl::StatusCode::kOk; }));
