@@ -47,10 +47,9 @@ struct DecodeStreamOptions {
 
 /// A session. Only one thread at a time may use it. Each action blocks until its answer arrives. An
 /// action that the server refuses leaves the session as it was, and its error is the server's, with
-/// the pushback as a payload (kPushback). When
-/// the stream breaks (UNAVAILABLE; DEADLINE_EXCEEDED after the timeout; INTERNAL for a malformed
-/// answer), the session ends, and all later actions fail with the same error. The destructor
-/// cancels an open session.
+/// the pushback as a payload (kPushback). When the stream breaks (UNAVAILABLE; DEADLINE_EXCEEDED
+/// after the timeout; INTERNAL for a malformed answer), the session ends, and all later actions
+/// fail with the same error. The destructor cancels an open session.
 class DecodeStream {
  public:
   /// Connects, and opens the session. INVALID_ARGUMENT for durations that are not positive or

@@ -124,7 +124,6 @@ class ServerDies(unittest.TestCase):
             self.assertEqual(server.stop(), 0)
             say("50 requests answered, clean end, with a log that cannot be written")
 
-
     def test_output_that_cannot_be_written_is_an_error(self):
         for flag in ("--help", "--version", "--print-config", "--print-config-schema", "--make-token=a", "--check-config"):
             with open("/dev/full", "w") as full:
