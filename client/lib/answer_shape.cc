@@ -7,26 +7,81 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "client/lib/sequences.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
+namespace {
+
+using AnswerSpans = std::vector<SequenceSpan>;
+
+absl::Status CheckNumber(absl::string_view what, int64_t expected, int64_t found) {
+  return expected == found
+             ? absl::OkStatus()
+             : absl::InternalError(absl::StrCat("malformed answer: number of ", what, ": expected ",
+                                                expected, ", found ", found));
+}
+
+std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) {
+    pointers.push_back(&tensor);
+  }
+  return pointers;
+}
+
+/// Checks that each sequence has a table of its rows, [heads, rows, columns...], if any is wanted.
+absl::Status CheckTables(const char* kind, bool is_wanted, const AnswerSpans& spans,
+                         const Shape& columns, const std::vector<const Tensor*>& tables) {
+  RETURN_IF_ERROR(CheckNumber(absl::StrCat("tables of ", kind), is_wanted ? std::ssize(spans) : 0,
+                              std::ssize(tables)));
+  for (size_t i = 0; i < tables.size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckShape(kind, {kAnyExtent, spans[i].query_len}, columns, tables[i]->shape()));
+  }
+  return absl::OkStatus();
+}
+
+/// Checks that the weights are those of the chosen layers and heads, sequence by sequence.
+absl::Status CheckLayers(const v1::WeightsChoice& choice, int64_t num_sequences,
+                         const std::vector<LayerWeights>& found) {
+  const int64_t num_layers = choice.layers_size();
+  RETURN_IF_ERROR(
+      CheckNumber("tables of layer_weights", num_sequences * num_layers, std::ssize(found)));
+  const int64_t num_heads = choice.heads().empty() ? kAnyExtent : choice.heads_size();
+  for (int64_t i = 0; i < std::ssize(found); ++i) {
+    const int64_t sequence = i / num_layers,
+                  layer = choice.layers(static_cast<int>(i % num_layers));
+    if (found[i].layer != layer || found[i].sequence != sequence) {
+      return absl::InternalError(absl::StrCat(
+          "malformed answer: layer_weights[", i, "]: expected layer ", layer, " of sequence ",
+          sequence, ", found layer ", found[i].layer, " of sequence ", found[i].sequence));
+    }
+    RETURN_IF_ERROR(CheckShape("layer_weights", {num_heads, kAnyExtent}, {kAnyExtent},
+                               found[i].weights.shape()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row,
                         const Shape& found) {
-  const auto is_alike = [](int64_t expected, int64_t extent) {
-    return expected == kAnyExtent || expected == extent;
+  Shape expected = leading;
+  expected.insert(expected.end(), row.begin(), row.end());
+  const auto is_alike = [](int64_t extent, int64_t other) {
+    return extent == kAnyExtent || extent == other;
   };
-  const size_t rank = leading.size() + row.size();
-  if (found.size() == rank && std::equal(leading.begin(), leading.end(), found.begin()) &&
-      std::equal(row.begin(), row.end(), found.begin() + std::ssize(leading), is_alike)) {
+  if (std::ranges::equal(expected, found, is_alike)) {
     return absl::OkStatus();
   }
   const auto text = [](std::string* out, int64_t extent) {
     absl::StrAppend(out, extent == kAnyExtent ? "any" : absl::StrCat(extent));
   };
-  return absl::InternalError(
-      absl::StrCat("malformed answer: ", what, ": expected [", absl::StrJoin(leading, ", "), ", ",
-                   absl::StrJoin(row, ", ", text), "], found ", ShapeText(found)));
+  return absl::InternalError(absl::StrCat("malformed answer: ", what, ": expected [",
+                                          absl::StrJoin(expected, ", ", text), "], found ",
+                                          ShapeText(found)));
 }
 
 AnswerRows AnswerRowsOf(const AttendRequest& request) {
@@ -43,13 +98,28 @@ AnswerRows AnswerRowsOf(const AttendRequest& request) {
   return {};
 }
 
-absl::Status CheckOutput(const AttendRequest& request, const AttendResult& result) {
-  const absl::StatusOr<std::vector<SequenceSpan>> spans = SequencesOf(request, result.tokens);
+absl::Status CheckAnswer(const AttendRequest& request, const AttendResult& result) {
+  const absl::StatusOr<AnswerSpans> spans = SequencesOf(request, result.tokens);
   if (!spans.ok()) {
     return absl::InternalError(absl::StrCat("malformed answer: ", spans.status().message()));
   }
-  return CheckShape("output", LeadingExtents(request, *spans), AnswerRowsOf(request).shape,
-                    result.output.shape());
+  const auto* input = std::get_if<TextInput>(&request.input);
+  const v1::AttentionOptions& options = request.options;
+  std::vector<const Tensor*> largest;
+  for (const LargestWeights& top : result.top_weights) {
+    largest.push_back(&top.weights);
+  }
+  RETURN_IF_ERROR(CheckNumber("lists of tokens", input == nullptr ? 0 : std::ssize(input->texts),
+                              std::ssize(result.tokens)));
+  RETURN_IF_ERROR(CheckShape("output", LeadingExtents(request, *spans), AnswerRowsOf(request).shape,
+                             result.output.shape()));
+  RETURN_IF_ERROR(CheckTables("weights", options.return_weights(), *spans, {kAnyExtent},
+                              PointersTo(result.weights)));
+  RETURN_IF_ERROR(CheckTables("log_sum_exp", options.return_log_sum_exp(), *spans, {},
+                              PointersTo(result.log_sum_exp)));
+  RETURN_IF_ERROR(
+      CheckTables("top_weights", options.weights_top_k() > 0, *spans, {kAnyExtent}, largest));
+  return CheckLayers(request.weights_choice, std::ssize(*spans), result.layer_weights);
 }
 
 }  // namespace attention

@@ -1,4 +1,4 @@
-// The shape that the output of an answer must have.
+// What an answer must have: the parts and the shapes that the request asks for.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct AnswerRows {
 AnswerRows AnswerRowsOf(const AttendRequest& request);
 
 /// Returns INTERNAL, with the name `what`, unless `found` has the extents `leading`, and then those
-/// of `row`, of which kAnyExtent stands for any.
+/// of `row`. kAnyExtent stands for any.
 absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row,
                         const Shape& found);
 
-/// Returns INTERNAL unless the output of a whole answer has the shape that `request` asks for, as
-/// far as the request tells it.
-absl::Status CheckOutput(const AttendRequest& request, const AttendResult& result);
+/// Returns INTERNAL unless a whole answer has the parts that `request` asks for, and each of them
+/// has its shape, as far as the request tells it.
+absl::Status CheckAnswer(const AttendRequest& request, const AttendResult& result);
 
 }  // namespace attention

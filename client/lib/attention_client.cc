@@ -144,7 +144,7 @@ absl::StatusOr<AttendResult> AttentionClient::Attend(const AttendRequest& reques
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, EncodeRequest(request));
   ASSIGN_OR_RETURN(const grpc::ByteBuffer reply, state_->Call(kAttendMethod, bytes));
   ASSIGN_OR_RETURN(AttendResult result, DecodeAnswer(reply));
-  RETURN_IF_ERROR(CheckOutput(request, result));
+  RETURN_IF_ERROR(CheckAnswer(request, result));
   result.client_total = absl::Now() - start;
   return result;
 }

@@ -1,6 +1,7 @@
 #include "client/load/protocol.h"
 
 #include "client/lib/answer_codec.h"
+#include "client/lib/answer_shape.h"
 #include "client/lib/streamed_answer.h"
 #include "core/runtime/status_macros.h"
 
@@ -15,7 +16,12 @@ absl::StatusOr<v1::Summary> NativeProtocol::ReadSummary(const LoadAnswer& answer
 
 absl::StatusOr<AttendResult> NativeProtocol::Decode(const AttendRequest& request,
                                                     const LoadAnswer& answer) const {
-  return is_streaming_ ? DecodeStreamMessages(request, answer) : DecodeAnswer(answer.back());
+  if (is_streaming_) {
+    return DecodeStreamMessages(request, answer);
+  }
+  ASSIGN_OR_RETURN(AttendResult result, DecodeAnswer(answer.back()));
+  RETURN_IF_ERROR(CheckAnswer(request, result));
+  return result;
 }
 
 absl::StatusOr<v1::Summary> OpenInferenceProtocol::ReadSummary(const LoadAnswer& answer) const {

@@ -201,6 +201,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         if self._messages["AttendRequest"].FromString(request).HasField("text"):
             answer.output.MergeFrom(type(answer.output)(**self._rows([1, 4], OUTPUT[:16])))
             answer.tokens.add(ids=[5, 6], tokens=["the", "cat"])
+            answer.layer_weights.add(layer=1, sequence=0, weights=self._rows([1, 2, 2], OUTPUT[:16]))
         else:
             shape = {"long": [1, 3, 4], "wide": [1, 2, 5]}.get(step, [1, 2, 4])
             answer.output.MergeFrom(type(answer.output)(**self._rows(shape)))

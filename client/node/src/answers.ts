@@ -1,11 +1,12 @@
 /** Converts messages to results. A message that does not fit the request is an INTERNAL error. */
 
+import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttendResponse__Output } from "./generated/attention/v1/AttendResponse.js";
 import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
 import type { Tensor__Output } from "./generated/attention/v1/Tensor.js";
 import type { TopWeights__Output } from "./generated/attention/v1/TopWeights.js";
 import { malformed } from "./errors.js";
-import { checkShape, layoutOf, rowShapeOf, type Layout, type WireInput } from "./layout.js";
+import { checkShape, layoutOf, rowShapeOf, type Layout, type RowShape, type Span } from "./layout.js";
 import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
 
@@ -47,20 +48,57 @@ export class AttendResult {
   }
 }
 
-export function attendResult(request: WireInput, message: AttendResponse__Output): AttendResult {
+export function attendResult(request: WireRequest, message: AttendResponse__Output): AttendResult {
   const output = readTensor(message.output);
+  checkNumber("lists of tokens", request.text?.texts?.length ?? 0, message.tokens);
   const layout = layoutOf(request, message.tokens.map((text) => text.ids.length));
   checkShape("output", layout.leading, rowShapeOf(request), output.shape);
+  const { returnWeights, returnLogSumExp, weightsTopK } = request.options ?? {};
+  const weights = message.weights.map(readTensor);
+  const sums = message.logSumExp.map(readTensor);
+  const top = message.topWeights.map(readTopWeights);
+  checkTables("weights", returnWeights ? layout.spans : [], weights, [undefined]);
+  checkTables("logSumExp", returnLogSumExp ? layout.spans : [], sums, []);
+  checkTables("topWeights", Number(weightsTopK ?? 0) > 0 ? layout.spans : [], top.map((tables) => tables.weights), [undefined]);
+  const layerWeights = message.layerWeights.map(({ layer, sequence, weights: table }) => ({ layer, sequence, weights: readTensor(table) }));
+  checkLayers(request.weightsChoice, layout.spans.length, layerWeights);
   return new AttendResult(
     output,
     readSummary(message.summary),
     layout,
-    message.weights.map(readTensor),
-    message.logSumExp.map(readTensor),
-    message.topWeights.map(readTopWeights),
+    weights,
+    sums,
+    top,
     message.tokens,
-    message.layerWeights.map(({ layer, sequence, weights }) => ({ layer, sequence, weights: readTensor(weights) })),
+    layerWeights,
   );
+}
+
+function checkNumber(what: string, expected: number, found: readonly unknown[]): void {
+  if (found.length !== expected) {
+    throw malformed(`number of ${what}: expected ${expected}, found ${found.length}`);
+  }
+}
+
+/** Checks that each sequence of `spans` has a table of its rows, [heads, rows, ...columns]. */
+function checkTables(kind: string, spans: readonly Span[], tables: readonly Tensor[], columns: RowShape): void {
+  checkNumber(`tables of ${kind}`, spans.length, tables);
+  spans.forEach((span, i) => checkShape(kind, [], [undefined, span.queryLen, ...columns], tables[i]!.shape));
+}
+
+/** Checks that the weights are those of the chosen layers and heads, sequence by sequence. */
+function checkLayers(choice: WireRequest["weightsChoice"], numSequences: number, tables: readonly LayerWeights[]): void {
+  const layers = (choice?.layers ?? []).map(Number);
+  checkNumber("tables of layerWeights", numSequences * layers.length, tables);
+  tables.forEach(({ layer, sequence, weights }, i) => {
+    const expected = { layer: layers[i % layers.length], sequence: Math.floor(i / layers.length) };
+    if (layer !== expected.layer || sequence !== expected.sequence) {
+      throw malformed(
+        `layerWeights[${i}]: expected layer ${expected.layer} of sequence ${expected.sequence}, found layer ${layer} of sequence ${sequence}`,
+      );
+    }
+    checkShape("layerWeights", [], [choice?.heads?.length || undefined, undefined, undefined], weights.shape);
+  });
 }
 
 /** Reads a message of a stream that is not the summary. */

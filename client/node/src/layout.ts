@@ -20,7 +20,7 @@ export interface Layout {
 
 export type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text" | "modelOutput">;
 /** The extents of a row; undefined stands for any. */
-type RowShape = readonly (number | undefined)[];
+export type RowShape = readonly (number | undefined)[];
 
 /** Returns the extents of a row of the output, [E] or [H, Dv], as far as the request says them. */
 export function rowShapeOf({ queryKeyValue, hiddenStates, modelOutput }: WireInput): RowShape {

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "client/lib/answer_shape.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
@@ -103,7 +105,7 @@ TEST_F(StreamAssemblerTest, RefusesBlocksOfAnotherRankOrWithoutRows) {
 TEST_F(StreamAssemblerTest, AWholeAnswerHasTheShapeOfItsRequest) {
   const auto check = [this](Shape shape) {
     result_.output = Tensor(Dtype::kF32, std::move(shape));
-    return CheckOutput(request_, result_);
+    return CheckAnswer(request_, result_);
   };
   EXPECT_THAT(check({2, 3, kBlockWidth}), IsOk());
   EXPECT_THAT(check({2, 3, 4}),
@@ -116,6 +118,48 @@ TEST_F(StreamAssemblerTest, AWholeAnswerHasTheShapeOfItsRequest) {
   EXPECT_THAT(check({2, 7}), StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
   request_.input = TextInput{{"without tokens"}};
   EXPECT_THAT(check({3, 7}), StatusIs(absl::StatusCode::kInternal, HasSubstr("malformed answer")));
+}
+
+TEST_F(StreamAssemblerTest, AWholeAnswerHasThePartsOfItsRequest) {
+  AttendRequest request;
+  request.input = TokenIdsInput{{1, 2, 3}, {}};
+  AttendResult result;
+  result.output = Filled({3, 4}, 1.0f);
+  const auto expect = [&](absl::string_view text) {
+    EXPECT_THAT(CheckAnswer(request, result),
+                StatusIs(absl::StatusCode::kInternal, absl::StrCat("malformed answer: ", text)));
+  };
+  ASSERT_THAT(CheckAnswer(request, result), IsOk());
+  request.options.set_return_weights(true);
+  expect("number of tables of weights: expected 1, found 0");
+  result.weights.push_back(Filled({2, 1, 3}, 1.0f));
+  expect("weights: expected [any, 3, any], found [2, 1, 3]");
+  result.weights[0] = Filled({2, 3, 3}, 1.0f);
+  ASSERT_THAT(CheckAnswer(request, result), IsOk());
+
+  result.log_sum_exp.push_back(Filled({2, 3}, 1.0f));
+  expect("number of tables of log_sum_exp: expected 0, found 1");
+  request.options.set_return_log_sum_exp(true);
+  ASSERT_THAT(CheckAnswer(request, result), IsOk());
+
+  request.options.set_weights_top_k(2);
+  result.top_weights.push_back({Filled({2, 3}, 1.0f), {}});
+  expect("top_weights: expected [any, 3, any], found [2, 3]");
+  result.top_weights[0].weights = Filled({2, 3, 2}, 1.0f);
+  ASSERT_THAT(CheckAnswer(request, result), IsOk());
+
+  request.weights_choice.add_layers(5);
+  request.weights_choice.add_heads(1);
+  expect("number of tables of layer_weights: expected 1, found 0");
+  result.layer_weights.push_back({4, 0, Filled({1, 3, 3}, 1.0f)});
+  expect("layer_weights[0]: expected layer 5 of sequence 0, found layer 4 of sequence 0");
+  result.layer_weights[0].layer = 5;
+  ASSERT_THAT(CheckAnswer(request, result), IsOk());
+  result.layer_weights[0].weights = Filled({2, 3, 3}, 1.0f);
+  expect("layer_weights: expected [1, any, any], found [2, 3, 3]");
+
+  result.tokens.emplace_back();
+  expect("number of lists of tokens: expected 0, found 1");
 }
 
 TEST_F(StreamAssemblerTest, MissesRowsThatNeverCame) {

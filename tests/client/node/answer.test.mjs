@@ -27,6 +27,28 @@ describe("an answer that does not hold together", () => {
     }
   });
 
+  test("is INTERNAL when its tables and tokens are not those that were asked for", async () => {
+    const output = tensor([1, 4], 16);
+    const weightsChoice = { layers: [0], heads: [0, 1] };
+    const [row, rows] = [tensor([1, 1, 1], 4), tensor([1, 2, 1], 8)];
+    const cases = [
+      ["number of tables of weights: expected 1, found 0", { options: { returnWeights: true } }, {}],
+      ["number of tables of weights: expected 0, found 1", {}, { weights: [row] }],
+      ["weights: expected [any, 1, any], found [1, 2, 1]", { options: { returnWeights: true } }, { weights: [rows] }],
+      ["logSumExp: expected [any, 1], found [1, 1, 1]", { options: { returnLogSumExp: true } }, { logSumExp: [row] }],
+      ["number of tables of topWeights: expected 1, found 0", { options: { weightsTopK: 2 } }, {}],
+      ["number of tables of layerWeights: expected 1, found 0", { weightsChoice }, {}],
+      ["layerWeights[0]: expected layer 0 of sequence 0, found layer 7 of sequence 0", { weightsChoice }, { layerWeights: [{ layer: 7, weights: row }] }],
+      ["layerWeights: expected [2, any, any], found [1, 1, 1]", { weightsChoice }, { layerWeights: [{ weights: row }] }],
+      ["number of lists of tokens: expected 0, found 1", {}, { tokens: [{ ids: [1] }] }],
+    ];
+    for (const [words, asked, answer] of cases) {
+      const Attend = (_, callback) => callback(null, { output, summary: {}, ...answer });
+      const wanted = { code: "INTERNAL", message: `malformed answer: ${words}` };
+      await faking({ Attend }, (client) => assert.rejects(client.attend({ ...request, ...asked }), wanted));
+    }
+  });
+
   test("fails its stream with the same error each time", async () => {
     const AttendStream = (call) => call.emit("error", { code: grpc.status.NOT_FOUND, details: "as told" });
     await faking({ AttendStream }, async (client) => {

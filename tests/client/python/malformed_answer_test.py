@@ -51,6 +51,39 @@ class MalformedAnswerTest(unittest.TestCase):
         tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * int(np.prod(shape)))}
         return message_class("AttendResponse")(output=tensor).SerializeToString()
 
+    def test_parts_of_an_answer_that_do_not_fit_what_was_asked(self):
+        def tensor(shape, dtype=1):
+            return {"dtype": dtype, "shape": shape, "data": bytes((1 if dtype == 4 else 4) * int(np.prod(shape)))}
+
+        output, weights, two = tensor([2, 4]), tensor([1, 2, 2]), {"token_ids": [1, 2]}
+        top = {"weights": tensor([1, 2, 1]), "keys": tensor([1, 2, 1])}
+        chosen = {**two, "weights_choice": {"layers": [0], "heads": [0, 1]}}
+        for words, asked, answer in (
+            ("dtype of a tensor: expected FP32 or FP16 or BF16, found INT32", two, {"output": tensor([2, 4], 5)}),
+            ("number of tables of weights: expected 1, found 0", {**two, "return_weights": True}, {}),
+            ("number of tables of weights: expected 0, found 1", two, {"weights": [weights]}),
+            (r"weights: expected \[any, 2, any\], found \[1, 1, 2\]", {**two, "return_weights": True}, {"weights": [tensor([1, 1, 2])]}),
+            ("number of tables of log_sum_exp: expected 1, found 2", {**two, "return_log_sum_exp": True}, {"log_sum_exp": [tensor([1, 2])] * 2}),
+            (r"log_sum_exp: expected \[any, 2\], found \[2\]", {**two, "return_log_sum_exp": True}, {"log_sum_exp": [tensor([2])]}),
+            ("dtype of a tensor: expected INT32, found FP32", {**two, "weights_top_k": 1}, {"top_weights": [top]}),
+            ("number of tables of layer_weights: expected 1, found 0", chosen, {}),
+            (r"layer_weights\[0\]: expected layer 0 of sequence 0, found layer 7 of sequence 0", chosen,
+             {"layer_weights": [{"layer": 7, "weights": weights}]}),
+            (r"layer_weights: expected \[2, any, any\], found \[1, 2, 2\]", chosen, {"layer_weights": [{"weights": weights}]}),
+            ("number of lists of tokens: expected 2, found 1", {"text": ["a", "b"]}, {"tokens": [{"ids": [1, 2]}]}),
+            ("number of lists of tokens: expected 0, found 1", two, {"tokens": [{"ids": [1, 2]}]}),
+        ):
+            data = message_class("AttendResponse")(**{"output": output, **answer}).SerializeToString()
+            with self.subTest(words), self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
+                self.answers(data).attend(model="demo", **asked)
+
+    def test_messages_after_the_summary(self):
+        summary = message_class("AttendStreamResponse")(summary={}).SerializeToString()
+        for answers in ([self.rows(), summary, self.rows(first_row=1)], [self.rows(), summary, summary]):
+            stream = self.answers(*answers).attend_stream(token_ids=[1], model="demo")
+            with self.assertRaisesRegex(attend.Internal, "malformed answer: message of a stream: expected none after the summary"):
+                stream.result()
+
     def test_largest_weights_with_keys_of_another_shape(self):
         weights, keys = ({"dtype": dtype, "shape": [1, 2, n], "data": bytes(8 * n)} for dtype, n in ((1, 3), (5, 2)))
         output = {"dtype": 1, "shape": [2, 4], "data": bytes(32)}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from attend import models, results
-from attend._layout import Layout, RowShape, check_shape, layout_of, row_shape
+from attend._layout import Layout, RowShape, Span, check_shape, layout_of, row_shape
 from attend._mirror import mirror
 from attend._requests import Request
 from attend._tensors import read
@@ -38,25 +38,59 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
     """Reads an AttendResponse."""
     received = Received("AttendResponse", data)
     message = received.message
-    layout = layout_of(request.message, [len(text.ids) for text in message.tokens])
+    asked = request.message
+    num_texts = len(asked.text.texts) if asked.WhichOneof("input") == "text" else 0
+    _check_number("lists of tokens", num_texts, message.tokens)
+    layout = layout_of(asked, [len(text.ids) for text in message.tokens])
+    spans = layout.spans
     output = read(received, message.output, request.home)
-    check_shape("output", layout.leading, row_shape(request.message), output.shape)
+    check_shape("output", layout.leading, row_shape(asked), output.shape)
+    options = asked.options
+    weights = [_scores(received, weights) for weights in message.weights]
+    sums = [_scores(received, sums) for sums in message.log_sum_exp]
+    top = [_top_weights(received, top) for top in message.top_weights]
+    _check_tables("weights", spans if options.return_weights else [], weights, (None,))
+    _check_tables("log_sum_exp", spans if options.return_log_sum_exp else [], sums, ())
+    _check_tables("top_weights", spans if options.weights_top_k > 0 else [], [weights for weights, _ in top], (None,))
+    layer_weights = [
+        results.LayerWeights(table.layer, table.sequence, _scores(received, table.weights)) for table in message.layer_weights
+    ]
+    _check_layers(asked.weights_choice, len(spans), layer_weights)
     return results.AttendResult(
         output=output,
-        lengths=[span.query_len for span in layout.spans],
+        lengths=[span.query_len for span in spans],
         summary=mirror(message.summary),
-        weights=[read(received, weights) for weights in message.weights],
-        log_sum_exp=[read(received, sums) for sums in message.log_sum_exp],
-        top_weights=[
-            results.TopWeights(*_top_weights(received, top)) for top in message.top_weights
-        ],
+        weights=weights,
+        log_sum_exp=sums,
+        top_weights=[results.TopWeights(*tables) for tables in top],
         tokens=[mirror(text) for text in message.tokens],
-        layer_weights=[
-            results.LayerWeights(layer.layer, layer.sequence, read(received, layer.weights))
-            for layer in message.layer_weights
-        ],
+        layer_weights=layer_weights,
         _form=layout.form,
     )
+
+
+def _check_number(what: str, expected: int, found: Sequence[Any]) -> None:
+    if len(found) != expected:
+        raise _wrong(f"number of {what}", expected, len(found))
+
+
+def _check_tables(kind: str, spans: Sequence[Span], tables: Sequence[Array], columns: RowShape) -> None:
+    """Raises MalformedMessage unless each sequence of `spans` has a table of its rows, [heads, rows, *columns]."""
+    _check_number(f"tables of {kind}", len(spans), tables)
+    for span, table in zip(spans, tables):
+        check_shape(kind, (), (None, span.query_len, *columns), table.shape)
+
+
+def _check_layers(choice: Any, num_sequences: int, tables: Sequence[results.LayerWeights]) -> None:
+    """Raises MalformedMessage unless the weights are those of the chosen layers and heads, sequence by sequence."""
+    expected = [(layer, sequence) for sequence in range(num_sequences) for layer in choice.layers]
+    _check_number("tables of layer_weights", len(expected), tables)
+    for i, (table, (layer, sequence)) in enumerate(zip(tables, expected)):
+        if (table.layer, table.sequence) != (layer, sequence):
+            raise _wrong(
+                f"layer_weights[{i}]", f"layer {layer} of sequence {sequence}", f"layer {table.layer} of sequence {table.sequence}"
+            )
+        check_shape("layer_weights", (), (len(choice.heads) or None, None, None), table.weights.shape)
 
 
 def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]) -> results.Block:
@@ -71,11 +105,11 @@ def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]
         raise MalformedMessage(f"message of a stream: expected a part of an answer, found {kind}")
     place = (part.sequence, part.head, part.first_row)
     if kind == "weights":
-        return results.WeightsBlock(*place, _rows(received, part.weights, (2,)))
+        return results.WeightsBlock(*place, _rows(received, part.weights, (2,), reader=_scores))
     if kind == "log_sum_exp":
-        return results.LogSumExpBlock(*place, _rows(received, part.log_sum_exp, (1,)))
+        return results.LogSumExpBlock(*place, _rows(received, part.log_sum_exp, (1,), reader=_scores))
     if kind == "layer_weights":
-        return results.LayerWeightsBlock(*place, _rows(received, part.weights, (2,)), part.layer)
+        return results.LayerWeightsBlock(*place, _rows(received, part.weights, (2,), reader=_scores), part.layer)
     weights, keys = _top_weights(received, part.top_weights)
     if weights.ndim != 2:
         raise _wrong("number of extents of a block", 2, weights.ndim)
@@ -84,13 +118,19 @@ def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]
 
 def _top_weights(received: Received, top: Any) -> Tuple[Array, Array]:
     """Reads the largest weights, and their keys."""
-    weights, keys = read(received, top.weights), read(received, top.keys)
+    weights, keys = _scores(received, top.weights), read(received, top.keys, dtypes=("INT32",))
     check_shape("keys of the largest weights", weights.shape, (), keys.shape)
     return weights, keys
 
 
-def _rows(received: Received, tensor: Any, ranks: Tuple[int, ...], home: Optional["np.dtype[Any]"] = None) -> Array:
-    rows = read(received, tensor, home)
+def _scores(received: Received, tensor: Any, home: Optional["np.dtype[Any]"] = None) -> Array:
+    return read(received, tensor, home, dtypes=("FP32",))
+
+
+def _rows(
+    received: Received, tensor: Any, ranks: Tuple[int, ...], home: Optional["np.dtype[Any]"] = None, reader: Any = read
+) -> Array:
+    rows = reader(received, tensor, home)
     if rows.ndim not in ranks:
         raise _wrong("number of extents of a block", " or ".join(map(str, ranks)), rows.ndim)
     return rows

@@ -7,7 +7,7 @@ from typing import Optional
 from attend._answers import Assembler, checked, read_block
 from attend._mirror import mirror
 from attend._requests import Request
-from attend._wire import Received
+from attend._wire import MalformedMessage, Received
 from attend.errors import FailedPrecondition, Internal
 from attend.models import Summary
 from attend.results import AttendResult, Block
@@ -29,6 +29,8 @@ class StreamReader:
         return checked(self._read)(data)
 
     def _read(self, data: bytes) -> Optional[Block]:
+        if self.summary is not None:
+            raise MalformedMessage("message of a stream: expected none after the summary, found another")
         received = Received("AttendStreamResponse", data)
         if received.message.WhichOneof("part") == "summary":
             self.summary = mirror(received.message.summary)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
@@ -61,11 +61,14 @@ def home_dtype(array: "np.ndarray[Any, Any]") -> "np.dtype[Any]":
     return np.dtype(np.float16 if dtype.name == "float16" else np.float32)
 
 
-def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":
+FLOATS = ("FP32", "FP16", "BF16")
+
+
+def view(received: Received, tensor: Any, dtypes: Sequence[str] = FLOATS) -> "np.ndarray[Any, Any]":
     """Returns the received elements of a tensor, [..] of 1 to 4 extents: read-only, perhaps unaligned; BF16 as its bits."""
     dtype = _proto.enum_name("DataType", tensor.dtype)
-    if dtype not in _ELEMENTS:
-        raise MalformedMessage(f"dtype of a tensor: expected one that is known, found {dtype}")
+    if dtype not in dtypes:
+        raise MalformedMessage(f"dtype of a tensor: expected {' or '.join(dtypes)}, found {dtype}")
     payload = received.payload(tensor)
     element = np.dtype(_ELEMENTS[dtype])
     shape = tuple(tensor.shape)
@@ -78,9 +81,11 @@ def view(received: Received, tensor: Any) -> "np.ndarray[Any, Any]":
     return np.frombuffer(payload, element).reshape(shape)
 
 
-def read(received: Received, tensor: Any, home: Optional["np.dtype[Any]"] = None) -> "np.ndarray[Any, Any]":
+def read(
+    received: Received, tensor: Any, home: Optional["np.dtype[Any]"] = None, dtypes: Sequence[str] = FLOATS
+) -> "np.ndarray[Any, Any]":
     """Returns an aligned, writable copy of a tensor with dtype `home`, or with its own (float32 for BF16)."""
-    return give_home(view(received, tensor), _proto.enum_name("DataType", tensor.dtype), home)
+    return give_home(view(received, tensor, dtypes), _proto.enum_name("DataType", tensor.dtype), home)
 
 
 def give_home(stored: "np.ndarray[Any, Any]", dtype: str, home: Optional["np.dtype[Any]"]) -> "np.ndarray[Any, Any]":
