@@ -109,7 +109,7 @@ absl::Status AddedTokens::BuildTries(const Normalizer& normalizer) {
 absl::StatusOr<AddedTokens> AddedTokens::Parse(const JsonObject& file, const Vocabulary& vocabulary,
                                                const Normalizer& normalizer) {
   AddedTokens added;
-  added.next_id_ = static_cast<int32_t>(vocabulary.tokens().size());
+  added.next_id_ = static_cast<int32_t>(vocabulary.size());
   if (file.Find("added_tokens") != nullptr) {
     ASSIGN_OR_RETURN(const std::vector<JsonObject> objects, file.Objects("added_tokens"));
     for (const JsonObject& object : objects) {

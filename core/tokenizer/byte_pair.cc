@@ -1,6 +1,5 @@
 // The BPE model: a word's characters, as tokens, and their merges.
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
-#include "core/tokenizer/byte_level.h"
+#include "core/tokenizer/byte_tokens.h"
 #include "core/tokenizer/merges.h"
 #include "core/tokenizer/subword_model.h"
 #include "core/tokenizer/unicode.h"
@@ -24,12 +23,11 @@ class BytePairModel : public SubwordModel {
   absl::Status Tokenize(std::string_view word, const Yield& yield,
                         std::vector<int32_t>& ids) const override;
   const Vocabulary& vocabulary() const override { return vocabulary_; }
-  bool has_byte_tokens() const override { return byte_fallback_; }
+  bool has_byte_tokens() const override { return bytes_.has_value(); }
 
  private:
   absl::Status ParseOptions(const JsonObject& json);
   absl::StatusOr<std::vector<int32_t>> Spell(std::string_view word) const;
-  bool AppendBytes(std::string_view symbol, std::vector<int32_t>& ids) const;
   absl::Status AddUnknown(std::string_view symbol, std::optional<int32_t>& pending,
                           std::vector<int32_t>& ids) const;
 
@@ -38,10 +36,9 @@ class BytePairModel : public SubwordModel {
   std::optional<std::string> unknown_token_;
   std::string prefix_;  // of all characters of a word but the first
   std::string suffix_;  // of the last character of a word
-  bool byte_fallback_ = false;
   bool fuse_unknown_ = false;
   bool ignore_merges_ = false;
-  std::array<std::optional<int32_t>, 256> byte_ids_;
+  std::optional<ByteTokens> bytes_;  // with byte_fallback
 };
 
 absl::Status BytePairModel::ParseOptions(const JsonObject& json) {
@@ -50,7 +47,6 @@ absl::Status BytePairModel::ParseOptions(const JsonObject& json) {
   }
   ASSIGN_OR_RETURN(prefix_, json.StringOr("continuing_subword_prefix", ""));
   ASSIGN_OR_RETURN(suffix_, json.StringOr("end_of_word_suffix", ""));
-  ASSIGN_OR_RETURN(byte_fallback_, json.BoolOr("byte_fallback", false));
   ASSIGN_OR_RETURN(fuse_unknown_, json.BoolOr("fuse_unk", false));
   ASSIGN_OR_RETURN(ignore_merges_, json.BoolOr("ignore_merges", false));
   const nlohmann::json* dropout = json.Find("dropout");
@@ -65,24 +61,11 @@ absl::StatusOr<std::unique_ptr<SubwordModel>> BytePairModel::Parse(const JsonObj
   RETURN_IF_ERROR(model->ParseOptions(json));
   ASSIGN_OR_RETURN(model->vocabulary_, Vocabulary::Parse(json));
   ASSIGN_OR_RETURN(model->merges_, Merges::Parse(json, model->vocabulary_, model->prefix_.size()));
-  for (int byte = 0; byte < 256; ++byte) {
-    model->byte_ids_[byte] = model->vocabulary_.Find(ByteTokenName(static_cast<uint8_t>(byte)));
+  ASSIGN_OR_RETURN(const bool byte_fallback, json.BoolOr("byte_fallback", false));
+  if (byte_fallback) {
+    model->bytes_.emplace(model->vocabulary_);
   }
   return model;
-}
-
-// Appends the tokens of the bytes of a symbol. Returns false, with nothing appended, unless the
-// vocabulary has a token for each byte.
-bool BytePairModel::AppendBytes(std::string_view symbol, std::vector<int32_t>& ids) const {
-  const auto id_of = [&](char byte) { return byte_ids_[static_cast<uint8_t>(byte)]; };
-  if (!byte_fallback_ ||
-      !std::all_of(symbol.begin(), symbol.end(), [&](char c) { return id_of(c).has_value(); })) {
-    return false;
-  }
-  for (const char byte : symbol) {
-    ids.push_back(*id_of(byte));
-  }
-  return true;
 }
 
 // Adds the unknown token for a symbol. Without an unknown token the symbol is dropped.
@@ -121,7 +104,7 @@ absl::StatusOr<std::vector<int32_t>> BytePairModel::Spell(std::string_view word)
         ids.push_back(*std::exchange(pending_unknown, std::nullopt));
       }
       ids.push_back(*id);
-    } else if (!AppendBytes(symbol, ids)) {
+    } else if (!bytes_.has_value() || !bytes_->Append(symbol, ids)) {
       RETURN_IF_ERROR(AddUnknown(symbol, pending_unknown, ids));
     }
   }

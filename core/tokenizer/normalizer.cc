@@ -1,11 +1,13 @@
 #include "core/tokenizer/normalizer.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "core/tokenizer/character_map.h"
 #include "core/tokenizer/pattern.h"
 #include "core/tokenizer/steps.h"
 
@@ -177,6 +179,13 @@ absl::StatusOr<Normalizer::Step> ParseBertNormalizer(const JsonObject& step) {
   return [options](size_t, Piece& piece) { return NormalizeAsBert(options, piece); };
 }
 
+absl::StatusOr<Normalizer::Step> ParsePrecompiled(const JsonObject& step) {
+  ASSIGN_OR_RETURN(CharacterMap map, CharacterMap::Parse(step));
+  return [map = std::make_shared<const CharacterMap>(std::move(map))](size_t, Piece& piece) {
+    return map->Apply(piece);
+  };
+}
+
 constexpr StepKind<Normalizer::Step> kNormalizers[] = {
     {"NFC", ParseForm<NormalizationForm::kNfc>},
     {"NFD", ParseForm<NormalizationForm::kNfd>},
@@ -188,6 +197,7 @@ constexpr StepKind<Normalizer::Step> kNormalizers[] = {
     {"Replace", ParseReplace},
     {"Prepend", ParsePrepend},
     {"Strip", ParseStrip},
+    {"Precompiled", ParsePrecompiled},
 };
 
 // Returns the text by which a Replace step replaces a space; empty for any other step.

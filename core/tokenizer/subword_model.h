@@ -13,7 +13,7 @@
 
 namespace attention {
 
-/// A model, BPE or WordPiece. Immutable; thread-safe.
+/// A model: BPE, WordPiece or Unigram. Immutable; thread-safe.
 class SubwordModel {
  public:
   virtual ~SubwordModel() = default;
@@ -32,8 +32,9 @@ class SubwordModel {
 /// Reads the member "model" of the file. INVALID_ARGUMENT names the member.
 absl::StatusOr<std::unique_ptr<SubwordModel>> ParseSubwordModel(const JsonObject& file);
 
-/// Read the two kinds of model; `model` is the file's member of that name.
+/// Read the kinds of model; `model` is the file's member of that name.
 absl::StatusOr<std::unique_ptr<SubwordModel>> ParseBytePairModel(const JsonObject& model);
 absl::StatusOr<std::unique_ptr<SubwordModel>> ParseWordPieceModel(const JsonObject& model);
+absl::StatusOr<std::unique_ptr<SubwordModel>> ParseUnigramModel(const JsonObject& model);
 
 }  // namespace attention

@@ -1,6 +1,6 @@
 // Converts text to the token ids of the `tokenizers` library (huggingface/tokenizers, 0.23). It
-// reads a tokenizer.json and applies its added tokens, normalizer, pre-tokenizer, model (BPE or
-// WordPiece) and post-processor. README.md lists the supported parts of each.
+// reads a tokenizer.json and applies its added tokens, normalizer, pre-tokenizer, model (BPE,
+// WordPiece or Unigram) and post-processor. README.md lists the supported parts of each.
 #pragma once
 
 #include <cstdint>

@@ -33,14 +33,19 @@ std::optional<Trie::Node> Trie::Find(std::string_view prefix) const {
   return node;
 }
 
-std::optional<Trie::Match> Trie::FindLongest(std::string_view text, Node from) const {
-  std::optional<Match> longest;
+void Trie::FindAllFrom(Node from, std::string_view text,
+                       absl::FunctionRef<void(const Match&)> found) const {
   std::optional<Node> node = from;
   for (size_t i = 0; i < text.size() && (node = Step(*node, text[i])).has_value(); ++i) {
     if (values_[*node] >= 0) {
-      longest = Match{.size_bytes = i + 1, .value = values_[*node]};
+      found(Match{.size_bytes = i + 1, .value = values_[*node]});
     }
   }
+}
+
+std::optional<Trie::Match> Trie::FindLongest(std::string_view text, Node from) const {
+  std::optional<Match> longest;
+  FindAllFrom(from, text, [&](const Match& match) { longest = match; });
   return longest;
 }
 

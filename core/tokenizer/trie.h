@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/tokenizer/integer_map.h"
 
 namespace attention {
@@ -28,11 +29,19 @@ class Trie {
   /// Returns the node of `prefix`; nullopt when no key begins with it.
   std::optional<Node> Find(std::string_view prefix) const;
 
+  /// Calls `found` for each key, of at least one byte, with which `text` begins: the shortest
+  /// first.
+  void FindAll(std::string_view text, absl::FunctionRef<void(const Match&)> found) const {
+    FindAllFrom(kRoot, text, found);
+  }
+
   /// Returns the longest key, of at least one byte, with which `text` begins. From a node other
   /// than the root it finds the rest of a key that begins with the node's prefix.
   std::optional<Match> FindLongest(std::string_view text, Node from = kRoot) const;
 
  private:
+  void FindAllFrom(Node from, std::string_view text,
+                   absl::FunctionRef<void(const Match&)> found) const;
   std::optional<Node> Step(Node from, char byte) const;
 
   IntegerMap<Node> children_;           // by 256 * node + byte

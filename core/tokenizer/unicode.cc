@@ -1,19 +1,23 @@
 #include "core/tokenizer/unicode.h"
 
+#include <unicode/brkiter.h>
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 #include <unicode/stringpiece.h>
 #include <unicode/uchar.h>
 #include <unicode/uniset.h>
 #include <unicode/unistr.h>
+#include <unicode/utext.h>
 #include <unicode/utf8.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
@@ -27,6 +31,12 @@ icu::UnicodeSet MakeSet(const char* pattern) {
   icu::UnicodeSet set(icu::UnicodeString::fromUTF8(pattern), error);
   set.freeze();
   return set;
+}
+
+absl::Status StatusOf(UErrorCode error) {
+  return U_SUCCESS(error) ? absl::OkStatus()
+                          : absl::InternalError(absl::StrCat(
+                                "normalizer: expected ICU to work, found ", u_errorName(error)));
 }
 
 }  // namespace
@@ -204,11 +214,51 @@ absl::StatusOr<std::string> Normalized(NormalizationForm form, std::string_view 
         .normalizeUTF8(0, icu::StringPiece(source.data(), static_cast<int32_t>(source.size())),
                        sink, nullptr, error);
   }
-  if (U_FAILURE(error)) {
-    return absl::InternalError(
-        absl::StrCat("normalizer: expected ICU to work, found ", u_errorName(error)));
-  }
+  RETURN_IF_ERROR(StatusOf(error));
   return result;
+}
+
+namespace {
+
+// Returns whether each character is a grapheme of its own: ASCII without line feeds behind returns.
+bool HasOnlySingles(std::string_view text) {
+  return text.find("\r\n") == std::string_view::npos &&
+         std::ranges::all_of(text, [](char byte) { return static_cast<uint8_t>(byte) < 0x80; });
+}
+
+// Making an iterator is slow, a copy of it is not.
+std::unique_ptr<icu::BreakIterator> NewGraphemeIterator(UErrorCode& error) {
+  static UErrorCode first_error = U_ZERO_ERROR;
+  static const std::unique_ptr<const icu::BreakIterator> first(
+      icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), first_error));
+  error = first_error;
+  return std::unique_ptr<icu::BreakIterator>(U_SUCCESS(error) ? first->clone() : nullptr);
+}
+
+}  // namespace
+
+absl::Status ForEachGrapheme(std::string_view text, absl::FunctionRef<void(std::string_view)> use) {
+  if (HasOnlySingles(text)) {
+    for (size_t at = 0; at < text.size(); ++at) {
+      use(text.substr(at, 1));
+    }
+    return absl::OkStatus();
+  }
+  UErrorCode error = U_ZERO_ERROR;
+  const std::unique_ptr<icu::BreakIterator> graphemes = NewGraphemeIterator(error);
+  UText source = UTEXT_INITIALIZER;
+  utext_openUTF8(&source, text.data(), std::ssize(text), &error);
+  if (U_SUCCESS(error)) {
+    graphemes->setText(&source, error);
+    int32_t begin = 0;
+    for (int32_t end = graphemes->next(); end != icu::BreakIterator::DONE;
+         end = graphemes->next()) {
+      use(text.substr(begin, end - begin));
+      begin = end;
+    }
+  }
+  utext_close(&source);
+  return StatusOf(error);
 }
 
 }  // namespace attention

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 namespace attention {
@@ -31,6 +32,11 @@ bool IsControl(int32_t character);         // Cc, Cf, Co (Unicode 8) but tab and
 bool IsCjkIdeograph(int32_t character);    // as BERT's own code has it
 
 void AppendLowercase(int32_t character, std::string& text);
+
+/// Calls `use` for each grapheme of `text`, a character with the marks that belong to it (extended
+/// grapheme clusters, https://unicode.org/reports/tr29). INTERNAL when ICU fails, which happens
+/// only when it is out of memory.
+absl::Status ForEachGrapheme(std::string_view text, absl::FunctionRef<void(std::string_view)> use);
 
 enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };
 

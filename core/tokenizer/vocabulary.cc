@@ -21,7 +21,44 @@ absl::StatusOr<Vocabulary> Vocabulary::Parse(const JsonObject& model) {
     }
     vocabulary.tokens_.emplace(token, *id);
   }
+  vocabulary.size_ = std::ssize(vocabulary.tokens_);
   return vocabulary;
+}
+
+absl::StatusOr<Vocabulary> Vocabulary::ParseScored(const JsonObject& model,
+                                                   std::vector<double>& scores) {
+  const nlohmann::json* entries = model.Find("vocab");
+  if (entries == nullptr || !entries->is_array() || std::ssize(*entries) > kMaxTokenIds) {
+    return model.Wrong("vocab",
+                       absl::StrCat("a list of at most ", kMaxTokenIds, " tokens and scores"));
+  }
+  Vocabulary vocabulary;
+  vocabulary.tokens_.reserve(entries->size());
+  scores.reserve(entries->size());
+  for (const nlohmann::json& entry : *entries) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
+      return absl::InvalidArgumentError(absl::StrCat(model.PlaceOf("vocab"), "[", scores.size(),
+                                                     "]: expected a token and its score, found ",
+                                                     DescribeJson(&entry)));
+    }
+    vocabulary.tokens_[entry[0].get<std::string>()] = static_cast<int32_t>(scores.size());
+    scores.push_back(entry[1].get<double>());
+  }
+  vocabulary.size_ = std::ssize(scores);
+  return vocabulary;
+}
+
+absl::StatusOr<Trie> Vocabulary::MakeTrie(const JsonObject& model) const {
+  Trie trie;
+  for (const auto& [token, id] : tokens_) {
+    if (token.size() > kMaxSearchedTokenBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(model.PlaceOf("vocab"), ": expected tokens of at most ",
+                       kMaxSearchedTokenBytes, " bytes, found one of ", token.size()));
+    }
+    trie.Add(token, id);
+  }
+  return trie;
 }
 
 std::optional<int32_t> Vocabulary::Find(std::string_view token) const {

@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/runtime/json_object.h"
+#include "core/tokenizer/trie.h"
 
 namespace attention {
 
@@ -29,11 +31,23 @@ class Vocabulary {
   /// Reads the member "vocab" of a model, {token: id}. INVALID_ARGUMENT names the token.
   static absl::StatusOr<Vocabulary> Parse(const JsonObject& model);
 
+  /// Reads the member "vocab" of a Unigram model, [[token, score], ...], whose ids count from 0. Of
+  /// equal tokens the last is found. Sets the `scores`, by id. INVALID_ARGUMENT names the entry.
+  static absl::StatusOr<Vocabulary> ParseScored(const JsonObject& model,
+                                                std::vector<double>& scores);
+
+  /// Returns the ids by token. INVALID_ARGUMENT, which names the member of `model`, when a token is
+  /// longer than kMaxSearchedTokenBytes.
+  absl::StatusOr<Trie> MakeTrie(const JsonObject& model) const;
+
+  /// Returns the number of entries of the file, equal tokens included.
+  int64_t size() const { return size_; }
   std::optional<int32_t> Find(std::string_view token) const;
   const Tokens& tokens() const { return tokens_; }
 
  private:
   Tokens tokens_;
+  int64_t size_ = 0;
 };
 
 }  // namespace attention

@@ -46,14 +46,7 @@ absl::StatusOr<std::unique_ptr<SubwordModel>> WordPieceModel::Parse(const JsonOb
     return object.Wrong("max_input_chars_per_word", "a whole number");
   }
   model->max_characters_ = max_characters->get<uint64_t>();
-  for (const auto& [token, id] : model->vocabulary_.tokens()) {
-    if (token.size() > kMaxSearchedTokenBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(object.PlaceOf("vocab"), ": expected tokens of at most ",
-                       kMaxSearchedTokenBytes, " bytes, found one of ", token.size()));
-    }
-    model->trie_.Add(token, id);
-  }
+  ASSIGN_OR_RETURN(model->trie_, model->vocabulary_.MakeTrie(object));
   model->continued_ = model->trie_.Find(prefix);
   return model;
 }

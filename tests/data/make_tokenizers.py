@@ -2,7 +2,7 @@
 """Makes tests/data/tokenizers/: small tokenizers, and what the `tokenizers` library answers with them.
 
     pip install tokenizers==0.23.1
-    python3 tests/data/make_tokenizers.py tests/data/tokenizers
+    python3 tests/data/make_tokenizers.py tests/data/tokenizers [NAME...]
 
 Each tokenizer is trained here on the few sentences below, and set up as the model family that it is named after
 sets up its own. Files written:
@@ -14,12 +14,16 @@ sets up its own. Files written:
                          string per text}]}: single steps, over a model that spells bytes and puts | behind each word;
                          {256} is an added token
 
-Training breaks ties by chance: run anew, the script writes other vocabularies, and ids to match.
+Training breaks ties by chance: run anew, the script writes other vocabularies, and ids to match. With names it trains
+only those tokenizers, and takes the others as the folder has them.
 """
 
+import base64
 import json
 import pathlib
+import struct
 import sys
+import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -229,10 +233,76 @@ def bert(lowercase, name):
     return tokenizer
 
 
+def replacements(texts):
+    """What SentencePiece's rules, NFKC and "nmt", replace in these texts: {characters: replacement}."""
+    found = {}
+    for text in texts:
+        for first, second in zip(text, text[1:] + " "):
+            for key in (first, first + second):
+                value = unicodedata.normalize("NFKC", key)
+                if value != key and (len(key) == 1 or len(value) == 1):
+                    found[key] = value
+            if unicodedata.category(first) == "Cc" and first != "\0":
+                found[first] = " " if first in "\t\n\r" else ""
+            elif first in "\u200b\u200d\u2028\ufeff":
+                found[first] = " "
+    return found
+
+
+def character_map(replaced):
+    """SentencePiece's precompiled_charsmap: a trie as Darts writes it, then the replacements."""
+    texts, places = b"", {}
+    for value in sorted(set(replaced.values())):
+        places[value] = len(texts)
+        texts += value.encode() + b"\0"
+    root = {}
+    for key, value in replaced.items():
+        node = root
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[0] = places[value]  # no key has a zero byte
+    units, bases, waiting = {0: 0}, set(), [(0, root)]
+    while waiting:
+        at, node = waiting.pop()
+        base = next(b for b in range(1, 1 << 20) if b not in bases and not any(b ^ label in units for label in node))
+        bases.add(base)
+        units[at] |= (at ^ base) << 10 | (0 in node) << 8
+        for label, child in node.items():
+            units[base ^ label] = 1 << 31 | child if label == 0 else label
+            if label:
+                waiting.append((base ^ label, child))
+    size = (max(units) // 256 + 1) * 256
+    trie = struct.pack(f"<{size}I", *(units.get(at, 0) for at in range(size)))
+    return struct.pack("<I", len(trie)) + trie + texts
+
+
+def unigram(normalizer, pre_tokenizer):
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    train(tokenizer, trainers.UnigramTrainer, vocab_size=450, special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+          unk_token="<unk>")
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    return template(tokenizer, "<s> $A </s>", ["<s>", "</s>"])
+
+
+def xlm_roberta():
+    return unigram(
+        normalizers.Precompiled(character_map(replacements(TEXTS + SENTENCES))),
+        pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]))
+
+
+def camembert():
+    return unigram(
+        normalizers.Sequence([normalizers.Replace("\n", " "), normalizers.Replace("\t", " "),
+                              normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), "\u2581")]),
+        pre_tokenizers.Metaspace())
+
+
 TOKENIZERS = {
     "gpt2": gpt2, "roberta": roberta, "llama3": llama3, "qwen": qwen, "neox": neox, "clip": clip, "llama2": llama2,
     "mistral": mistral, "gemma": gemma, "phi3": phi3, "bert_uncased": lambda: bert(True, "template"),
-    "bert_cased": lambda: bert(False, "bert"),
+    "bert_cased": lambda: bert(False, "bert"), "xlm_roberta": xlm_roberta, "camembert": camembert,
 }
 
 
@@ -257,6 +327,15 @@ def cut(pattern, behavior, invert=False):
 def metaspace(**options):
     return {"type": "Metaspace", "replacement": "\u2581", **options}
 
+
+def precompiled(texts):
+    return {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(character_map(replacements(texts))).decode()}
+
+
+# Texts for single steps alone.
+STEP_TEXTS = ["e\u0301tude", "a\u0308 b", "\u1100\u1161", "tt TT tT", "]  \r", "x\n", "x\r\n", "x\u2028",
+              "h h  e", "enTENt", "\ufb01\u0301x", "\ufb01\u0301\u0302\u0303ex", "\u0001xe \u0001", "\u0001\u0002 e",
+              "\u00bdx e", "e\u0301x\u0001\u2460e a\r\ne", "\u200b\ufb01e \u3000x"]
 
 BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 STEPS = [
@@ -303,10 +382,10 @@ STEPS = [
     *[{"pre_tokenizer": cut({"Regex": regex}, "Isolated")} for regex in (
         r"(?i)t(?-i)T|E", r"n(?i)t|E(?-i)N|.", r"(?:t(?i)E|h(?m))|W(?#no (group)", r".\Z", r"\p{Digit}+|\p{Space}+|\p{Word}+",
         r"[^\p{word}]\P{Word}")],
+    {"normalizer": precompiled(TEXTS + STEP_TEXTS)},
+    {"normalizer": precompiled(STEP_TEXTS), "pre_tokenizer": metaspace(prepend_scheme="first"),
+     "added_tokens": [added("e"), added("x", id=257)]},
 ]
-# Texts for single steps alone.
-STEP_TEXTS = ["e\u0301tude", "a\u0308 b", "\u1100\u1161", "tt TT tT", "]  \r", "x\n", "x\r\n", "x\u2028",
-              "h h  e", "enTENt"]
 
 
 def spelling(step):
@@ -326,12 +405,12 @@ def write(path, value):
     path.write_text(json.dumps(value, separators=(",", ":")) + "\n")
 
 
-def main(folder):
+def main(folder, names):
     cases = {"texts": TEXTS, "ids": {}, "plain": {}}
     for name, make in TOKENIZERS.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
-        tokenizer = make()
-        tokenizer.save(str(folder / name / "tokenizer.json"), pretty=False)
+        if not names or name in names:
+            make().save(str(folder / name / "tokenizer.json"), pretty=False)
         tokenizer = Tokenizer.from_file(str(folder / name / "tokenizer.json"))
         cases["ids"][name] = [tokenizer.encode(text).ids for text in TEXTS]
         cases["plain"][name] = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
@@ -341,4 +420,4 @@ def main(folder):
     write(folder / "steps.json", {"texts": texts, "steps": steps})
 
 
-main(pathlib.Path(sys.argv[1]))
+main(pathlib.Path(sys.argv[1]), sys.argv[2:])

@@ -49,7 +49,7 @@ TEST_P(TokenizerGoldenTest, HasTheIdsOfTheLibraryWithoutSpecialTokens) {
 INSTANTIATE_TEST_SUITE_P(All, TokenizerGoldenTest,
                          ::testing::Values("gpt2", "roberta", "llama3", "qwen", "neox", "clip",
                                            "llama2", "mistral", "gemma", "phi3", "bert_uncased",
-                                           "bert_cased"),
+                                           "bert_cased", "xlm_roberta", "camembert"),
                          [](const auto& test) { return test.param; });
 
 // A tokenizer whose ids below 256 are the bytes of its words, with | behind each word.

@@ -1,6 +1,8 @@
 // What a tokenizer.json may not say, and how it is told so.
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/tokenizer/pattern.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tests/core/tokenizer/small_tokenizer.h"
@@ -13,15 +15,15 @@ namespace {
 using ::testing::HasSubstr;
 
 struct BadValue {
-  const char* where;    // JSON pointer into SmallTokenizer
-  const char* value;    // JSON
-  const char* message;  // the whole refusal
+  std::string where;    // JSON pointer into SmallTokenizer
+  std::string value;    // JSON
+  std::string message;  // the whole refusal
 };
 
 void ExpectRefusals(std::initializer_list<BadValue> bad_values) {
   for (const BadValue& bad : bad_values) {
     EXPECT_THAT(Tokenizer::Create(SmallTokenizerWith(bad.where, bad.value)),
-                StatusIs(kInvalid, std::string(bad.message)))
+                StatusIs(kInvalid, bad.message))
         << bad.where << " " << bad.value;
   }
 }
@@ -37,8 +39,11 @@ TEST(TokenizerJsonTest, AModelThatIsWrongIsRefused) {
   ExpectRefusals({
       {"/model", "null", "model: expected an object, found null"},
       {"/model", "[]", "model: expected an object, found a list of 0"},
-      {"/model", "{}", "model.type: expected BPE or WordPiece, found none"},
-      {"/model/type", "\"Unigram\"", "model.type: expected BPE or WordPiece, found \"Unigram\""},
+      {"/model", "{}", "model.type: expected BPE, WordPiece or Unigram, found none"},
+      {"/model/type", "\"WordLevel\"",
+       "model.type: expected BPE, WordPiece or Unigram, found \"WordLevel\""},
+      {"/model/type", "\"Unigram\"",
+       "model.vocab: expected a list of at most 16777216 tokens and scores, found an object"},
       {"/model/type", "1", "model.type: expected a string, found 1"},
       {"/model/vocab", "[]",
        "model.vocab: expected an object of tokens and ids, found a list of 0"},
@@ -53,6 +58,68 @@ TEST(TokenizerJsonTest, AModelThatIsWrongIsRefused) {
        "model.dropout: expected null or 0, so that answers do not depend on chance, found 0.1"},
       {"/model/byte_fallback", "1", "model.byte_fallback: expected true or false, found 1"},
       {"/model/unk_token", "[7]", "model.unk_token: expected a string, found a list of 1"},
+  });
+}
+
+TEST(TokenizerJsonTest, AUnigramModelThatIsWrongIsRefused) {
+  const auto unigram = [](const std::string& members) {
+    return R"({"type": "Unigram", "vocab": [["<unk>", 0], ["a", -1.5]])" + members + "}";
+  };
+  ASSERT_THAT(Tokenizer::Create(SmallTokenizerWith("/model", unigram(""))), IsOk());
+  const std::string long_token(1025, 'a');
+  ExpectRefusals({
+      {"/model", unigram(R"(, "unk_id": 2)"),
+       "model.unk_id: expected an id of the 2 tokens, found 2"},
+      {"/model", unigram(R"(, "unk_id": -1)"),
+       "model.unk_id: expected an id below 16777216, found -1"},
+      {"/model", unigram(R"(, "byte_fallback": 0)"),
+       "model.byte_fallback: expected true or false, found 0"},
+      {"/model", R"({"type": "Unigram", "vocab": [["a", 0], ["b"]]})",
+       "model.vocab[1]: expected a token and its score, found a list of 1"},
+      {"/model", R"({"type": "Unigram", "vocab": [["a", "0"]]})",
+       "model.vocab[0]: expected a token and its score, found a list of 2"},
+      {"/model", R"({"type": "Unigram", "vocab": [{"a": 0}]})",
+       "model.vocab[0]: expected a token and its score, found an object"},
+      {"/model", R"({"type": "Unigram", "vocab": [[")" + long_token + R"(", 0]]})",
+       "model.vocab: expected tokens of at most 1024 bytes, found one of 1025"},
+  });
+}
+
+TEST(TokenizerJsonTest, AMapOfCharactersThatIsWrongIsRefused) {
+  const std::vector<uint32_t> trie = SmallTrie();
+  const auto step = [](const std::string& map) {
+    return R"({"type": "Precompiled", "precompiled_charsmap": ")" + map + "\"}";
+  };
+  const std::string texts("\u00e9\0x", 4);
+  ASSERT_THAT(Tokenizer::Create(SmallTokenizerWith("/normalizer", step(EncodedMap(trie, texts)))),
+              IsOk());
+  std::vector<uint32_t> loop = trie;
+  loop['b' ^ 256] = 'b' | 'b' << 10;  // its children are those of the root
+  ASSERT_THAT(Tokenizer::Create(SmallTokenizerWith("/normalizer", step(EncodedMap(loop, texts)))),
+              IsOk());
+  std::vector<uint32_t> far = trie;
+  far[256 ^ 'a'] = 'a' | 1 << 9 | 9 << 10;
+  const std::string where = "normalizer.precompiled_charsmap: expected ";
+  const std::string far_at = absl::StrCat((256 ^ 'a' ^ (9 << 8)) ^ 1);
+  std::vector<uint32_t> within = trie, outside = trie;
+  within[512] = uint32_t{1} << 31 | 1;
+  outside[512] = uint32_t{1} << 31 | 5;
+  ExpectRefusals({
+      {"/normalizer", R"({"type": "Precompiled"})", where + "a string, found none"},
+      {"/normalizer", step("?"), where + "at most 4194304 bytes of base64, found \"?\""},
+      {"/normalizer", step("AA=="),
+       where + "the size of a trie, and the trie, found 1 bytes, a size of 0"},
+      {"/normalizer", step("CAAAAAAAAAA="),
+       where + "the size of a trie, and the trie, found 8 bytes, a size of 8"},
+      {"/normalizer", step("BAAAAAAAAAA="), where + "a trie within its 1 units, found unit 1"},
+      {"/normalizer", step(EncodedMap(far, texts)),
+       where + "a trie within its 768 units, found unit " + far_at},
+      {"/normalizer", step(EncodedMap(trie, "\xff")),
+       where + "replacements in UTF-8, found others"},
+      {"/normalizer", step(EncodedMap(within, texts)),
+       where + "places of replacements, found another place"},
+      {"/normalizer", step(EncodedMap(outside, texts)),
+       where + "places of replacements, found another place"},
   });
 }
 
@@ -82,9 +149,9 @@ TEST(TokenizerJsonTest, MergesThatAreWrongAreRefused) {
 TEST(TokenizerJsonTest, StepsThatAreWrongAreRefused) {
   ExpectRefusals({
       {"/normalizer", "7", "normalizer: expected an object, found 7"},
-      {"/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AA=="})",
+      {"/normalizer", R"({"type": "Nmt"})",
        "normalizer.type: expected one of Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, "
-       "BertNormalizer, Replace, Prepend, Strip, found \"Precompiled\""},
+       "BertNormalizer, Replace, Prepend, Strip, Precompiled, found \"Nmt\""},
       {"/normalizer",
        R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]})",
        "normalizer.normalizers[1].strip_left: expected true or false, found none"},

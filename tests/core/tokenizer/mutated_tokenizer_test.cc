@@ -67,6 +67,15 @@ json MetaspaceTokenizer() {
   return file;
 }
 
+json UnigramTokenizer() {
+  json file = SmallTokenizer();
+  file["normalizer"] = {{"type", "Precompiled"},
+                        {"precompiled_charsmap", EncodedMap(SmallTrie(), "\u00e9")}};
+  file["model"] = json::parse(R"({"type": "Unigram", "unk_id": 0, "byte_fallback": true,
+    "vocab": [["<unk>", 0], ["a", -1.5], ["ab", -2], ["<0x78>", -3]]})");
+  return file;
+}
+
 /// Errors begin with the place in the file; what is missing in one may be noticed in another.
 bool NamesAPlace(absl::string_view error) {
   for (const char* member :
@@ -81,7 +90,8 @@ bool NamesAPlace(absl::string_view error) {
 TEST(MutatedTokenizerTest, IsRefusedByNameOrCutsTexts) {
   int refused = 0;
   int cut = 0;
-  for (const json& file : {ByteLevelTokenizer(), WordPieceTokenizer(), MetaspaceTokenizer()}) {
+  for (const json& file :
+       {ByteLevelTokenizer(), WordPieceTokenizer(), MetaspaceTokenizer(), UnigramTokenizer()}) {
     ASSERT_THAT(Tokenizer::Create(file.dump()), IsOk());
     for (const Mutation& mutation : MutationsOf(file)) {
       SCOPED_TRACE(absl::StrCat(mutation.key, " = ", mutation.value));

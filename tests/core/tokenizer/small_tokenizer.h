@@ -1,8 +1,12 @@
 // A tokenizer.json small enough to read, to be changed by a test.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "nlohmann/json.hpp"
 
 namespace attention {
@@ -25,6 +29,28 @@ inline std::string SmallTokenizerWith(const std::string& where, const std::strin
   nlohmann::json tokenizer = SmallTokenizer();
   tokenizer[nlohmann::json::json_pointer(where)] = nlohmann::json::parse(value);
   return tokenizer.dump();
+}
+
+/// The trie of a map of characters: "a" becomes the replacement at byte 0.
+inline std::vector<uint32_t> SmallTrie() {
+  std::vector<uint32_t> trie(768);
+  trie[0] = 256 << 10;                                       // the root's children: from 256
+  trie[256 ^ 'a'] = 'a' | 1 << 8 | (512 ^ 256 ^ 'a') << 10;  // "a" ends a key; children: from 512
+  trie[512] = uint32_t{1} << 31;                             // its value, 0
+  return trie;
+}
+
+/// A "precompiled_charsmap" in base64; `texts` are its replacements.
+inline std::string EncodedMap(const std::vector<uint32_t>& trie, const std::string& texts) {
+  std::string bytes;
+  const auto append = [&](uint32_t number) {
+    for (int i = 0; i < 4; ++i) {
+      bytes += static_cast<char>(number >> 8 * i);
+    }
+  };
+  append(static_cast<uint32_t>(trie.size() * 4));
+  std::ranges::for_each(trie, append);
+  return absl::Base64Escape(bytes + texts);
 }
 
 }  // namespace attention

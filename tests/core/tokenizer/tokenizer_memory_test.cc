@@ -46,6 +46,15 @@ TEST(TokenizerMemoryTest, OneWordOfOneLetterTakesASmallMultipleOfItsBytes) {
   EXPECT_LE(meter.peak_bytes(), 25 * std::ssize(text));
 }
 
+TEST(TokenizerMemoryTest, OneUnigramWordTakesASmallMultipleOfItsBytes) {
+  const auto tokenizer = Make(json::parse(SmallTokenizerWith("/model", R"({
+    "type": "Unigram", "vocab": [["<unk>", 0], ["aaaaaaaa", -1]], "unk_id": 0})")));
+  const std::string text(kMebibyte, 'a');
+  const AllocationMeter meter;
+  EXPECT_THAT(tokenizer->Encode(text), IsOk());
+  EXPECT_LE(meter.peak_bytes(), 25 * std::ssize(text));
+}
+
 TEST(TokenizerMemoryTest, WordsAreNotKept) {
   json file = DoublingTokenizer();
   file["model"]["vocab"]["\u0120aa"] = 99;
@@ -92,11 +101,14 @@ TEST(TokenizerMemoryTest, AVocabularyTakesASmallMultipleOfItsFile) {
     "type": "WordPiece", "vocab": {}, "unk_token": "[UNK]", "continuing_subword_prefix": "##",
     "max_input_chars_per_word": 100})"));
   json pairs = SmallTokenizer();
+  json scored = SmallTokenizer();
+  scored["model"] = {{"type", "Unigram"}, {"vocab", json::array()}};
   for (int i = 0; i < 30000; ++i) {
     words["model"]["vocab"][absl::StrCat("##", i * 7919)] = i;
     pairs["model"]["vocab"][absl::StrCat("a", i)] = i + 100;
+    scored["model"]["vocab"].push_back({absl::StrCat("##", i * 7919), -i});
   }
-  for (const json& file : {words, pairs}) {
+  for (const json& file : {words, pairs, scored}) {
     const std::string text = file.dump();
     const AllocationMeter meter;
     EXPECT_THAT(Tokenizer::Create(text), IsOk());

@@ -91,6 +91,46 @@ TEST(TokenizerTest, AModelWithoutATypeIsKnownByItsMembers) {
   EXPECT_THAT(Encode(*word_piece, "able").ids, ElementsAre(0));
 }
 
+TEST(TokenizerTest, UnigramTakesTheTokensWithTheLargestSumOfScores) {
+  nlohmann::json file = SmallTokenizer();
+  nlohmann::json& model = file["model"];
+  model = nlohmann::json::parse(R"({
+    "vocab": [["<unk>", 0], ["a", -1], ["b", -1], ["ab", -3], ["c", -2], ["bc", -2.5], ["d", -9]],
+    "unk_id": 0})");
+  const auto tokenizer = Make(file.dump());
+  EXPECT_THAT(Encode(*tokenizer, "ab").ids, ElementsAre(1, 2));
+  EXPECT_THAT(Encode(*tokenizer, "abc").ids, ElementsAre(1, 5));
+  EXPECT_THAT(Encode(*tokenizer, "dd").ids, ElementsAre(6, 6));
+  EXPECT_THAT(Encode(*tokenizer, "xxaxb\u00e9").ids, ElementsAre(0, 1, 0, 2, 0));
+  EXPECT_EQ(tokenizer->vocab_size(), 7);
+  // Of equal tokens the last is found; added tokens come behind all entries.
+  model["vocab"].push_back({"a", -1});
+  file["added_tokens"] = nlohmann::json::parse(R"([
+    {"id": 8, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+     "normalized": false, "special": true}])");
+  EXPECT_THAT(Encode(*Make(file.dump()), "a<s>").ids, ElementsAre(7, 8));
+}
+
+TEST(TokenizerTest, UnigramWritesUnknownCharactersAsBytesIfItMay) {
+  nlohmann::json file = SmallTokenizer();
+  file["model"] = nlohmann::json::parse(R"({"type": "Unigram", "byte_fallback": true, "unk_id": 0,
+    "vocab": [["<unk>", 0], ["a", -1], ["<0xC3>", 0], ["<0xA9>", 0]]})");
+  const auto tokenizer = Make(file.dump());
+  EXPECT_THAT(Encode(*tokenizer, "a\u00e9a").ids, ElementsAre(1, 2, 3, 1));
+  EXPECT_THAT(Encode(*tokenizer, "a\u00e9\u00e8a").ids, ElementsAre(1, 0, 1));  // no <0xA8>
+  EXPECT_THAT(Encode(*tokenizer, "a\u00e9a").tokens, ElementsAre("a", "\\xC3", "\\xA9", "a"));
+}
+
+TEST(TokenizerTest, UnigramWithoutAnUnknownTokenRefusesOnlyWhatItCannotWrite) {
+  const auto tokenizer = Make(SmallTokenizerWith("/model", R"({"type": "Unigram",
+    "vocab": [["a", -1], ["ab", -2]]})"));
+  EXPECT_THAT(Encode(*tokenizer, "aab").ids, ElementsAre(0, 1));
+  EXPECT_THAT(tokenizer->Encode("abc"),
+              StatusIs(kInvalid,
+                       "text: expected characters in the vocabulary, since it has no "
+                       "unknown token, found \"c\""));
+}
+
 TEST(TokenizerTest, TheVocabularyEndsWithTheLargestIdWhetherAddedOrNot) {
   EXPECT_EQ(Make(SmallTokenizer().dump())->vocab_size(), 8);
   EXPECT_EQ(Make(SmallTokenizerWith("/model/vocab/x", "99"))->vocab_size(), 100);
@@ -324,6 +364,22 @@ TEST(TokenizerSizeTest, AWordPieceWordOfAMillionCharactersIsSpelled) {
     "unk_token": "[UNK]", "continuing_subword_prefix": "##",
     "max_input_chars_per_word": 1000000000})"));
   EXPECT_THAT(Encode(*tokenizer, std::string(2 + 3 * (1 << 19), 'a')).ids, SizeIs(1 + (1 << 19)));
+}
+
+TEST(TokenizerSizeTest, AUnigramWordOfAMillionCharactersIsWritten) {
+  const auto tokenizer = Make(SmallTokenizerWith("/model", R"({
+    "type": "Unigram", "vocab": [["<unk>", 0], ["a", -1], ["aaa", -2]], "unk_id": 0})"));
+  EXPECT_THAT(Encode(*tokenizer, std::string(3 * (1 << 20), 'a')).ids,
+              AllOf(SizeIs(1 << 20), Each(2)));
+  EXPECT_THAT(Encode(*tokenizer, std::string(1 << 20, 'b')).ids, ElementsAre(0));
+}
+
+TEST(TokenizerSizeTest, AMillionMarksBehindOneCharacterAreOneGrapheme) {
+  int64_t graphemes = 0;
+  ASSERT_THAT(ForEachGrapheme("a" + Repeated("\u0301", 1 << 20) + "b\r\nc",
+                              [&](std::string_view) { ++graphemes; }),
+              IsOk());
+  EXPECT_EQ(graphemes, 4);
 }
 
 TEST(TokenizerSizeTest, APatternThatTakesUnreasonablyLongIsRefused) {
