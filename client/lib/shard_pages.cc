@@ -139,6 +139,7 @@ absl::StatusOr<std::vector<ShardPage>> ShardPages::MakeAgain(int64_t first, int6
   RETURN_IF_ERROR(CheckMissing(first, count));
   ASSIGN_OR_RETURN(const size_t server, ServerFor(shard));
   std::vector<ShardPage> pages;
+  pages.reserve(count / page_tokens_ + 1);  // so that no page is made that this cannot hold
   for (int64_t at = first; at < first + count; at += page_tokens_) {
     const absl::StatusOr<int64_t> sequence = servers_[server].MakePage();
     if (!sequence.ok()) {

@@ -48,10 +48,24 @@ absl::Status ShardServer::Connect(const DecodeStreamOptions& terms, const v1::Op
   return failure_;
 }
 
+absl::Status ShardServer::Use(absl::FunctionRef<absl::Status()> use) {
+  RETURN_IF_ERROR(status());
+  absl::Status result;
+  const absl::Status contained =
+      ContainVoid("asking a server for its pages", [&] { result = use(); });
+  if (!contained.ok()) {  // answers that nobody reads may follow
+    failure_ = contained;
+    stream_.reset();
+    sent_.clear();
+    return contained;
+  }
+  return result;
+}
+
 absl::StatusOr<int64_t> ShardServer::MakePage() {
   const bool is_new = released_.empty();
   const int64_t sequence = is_new ? next_sequence_ : released_.back();
-  RETURN_IF_ERROR(stream_->Fork(0, sequence).status());
+  RETURN_IF_ERROR(Use([&] { return stream_->Fork(0, sequence).status(); }));
   if (is_new) {
     ++next_sequence_;
   } else {
@@ -61,26 +75,26 @@ absl::StatusOr<int64_t> ShardServer::MakePage() {
 }
 
 absl::Status ShardServer::TruncatePage(int64_t sequence, int64_t length) {
-  return stream_->Truncate(sequence, length).status();
+  return Use([&] { return stream_->Truncate(sequence, length).status(); });
 }
 
 absl::Status ShardServer::ReleasePage(int64_t sequence) {
-  RETURN_IF_ERROR(stream_->Release(sequence).status());
-  released_.push_back(sequence);
-  return absl::OkStatus();
+  return Use([&]() -> absl::Status {
+    RETURN_IF_ERROR(stream_->Release(sequence).status());
+    released_.push_back(sequence);
+    return absl::OkStatus();
+  });
 }
 
 void ShardServer::Run(std::span<PageStep* const> steps) {
-  const absl::Status status = ContainVoid("asking a server for its pages", [&] {
+  const absl::Status status = Use([&] {
     for (std::span<PageStep* const> rest = steps; !rest.empty();) {
       rest = rest.subspan(Send(rest));
       Receive();
     }
+    return absl::OkStatus();
   });
-  if (!status.ok()) {  // answers that nobody reads may follow
-    failure_ = status;
-    stream_.reset();
-    sent_.clear();
+  if (!status.ok()) {
     for (PageStep* const step : steps) {
       step->answer = status;
     }

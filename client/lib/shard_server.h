@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/lib/attend_request.h"
@@ -45,7 +46,8 @@ class ShardServer {
   /// Sets the share, and the connection that the next session has.
   void set_shard(Shard shard) { shard_ = std::move(shard); }
   const std::string& name() const { return shard_.connection.server; }
-  /// Returns OK, or why the server takes no pages: Connect failed, or the stream broke.
+  /// Returns OK, or why the server takes no pages: Connect failed, the stream broke, or an
+  /// exception ended the session.
   const absl::Status& status() const {
     return stream_ == nullptr || !failure_.ok() ? failure_ : stream_->status();
   }
@@ -63,6 +65,9 @@ class ShardServer {
   void Run(std::span<PageStep* const> steps);
 
  private:
+  /// Returns the error of the server, or else what `use` of the stream returns. After an exception,
+  /// such as that of memory, the session ends with it.
+  absl::Status Use(absl::FunctionRef<absl::Status()> use);
   /// Sends the first steps, at least one, until their requests and answers have about kBytesAtATime
   /// bytes. Returns their number.
   size_t Send(std::span<PageStep* const> steps);
@@ -70,7 +75,7 @@ class ShardServer {
 
   Shard shard_;
   std::unique_ptr<DecodeStream> stream_;
-  absl::Status failure_;  // of Connect
+  absl::Status failure_;  // of Connect, or the exception
   /// Sequence 0 stays empty: pages are forks of it.
   int64_t next_sequence_ = 1;
   std::vector<int64_t> released_;  // sequences below next_sequence_

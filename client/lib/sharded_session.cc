@@ -7,6 +7,7 @@
 #include "client/lib/merge_answers.h"
 #include "client/lib/shard_pages.h"
 #include "client/lib/shard_server.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -15,7 +16,9 @@ namespace {
 /// The maximum number of rows of one step, so that no message grows with the page or the call.
 constexpr int64_t kRowsAtATime = 2048;
 
-bool SeesLaterKeys(const v1::AttentionOptions& options) {
+constexpr char kWork[] = "the sharded session";
+
+bool AttendsToLaterKeys(const v1::AttentionOptions& options) {
   return options.has_causal() && !options.causal();
 }
 
@@ -82,30 +85,36 @@ absl::StatusOr<AttendResult> ShardedSession::Step(const Tensor& query, const Ten
   const int64_t rows = key.shape()[0];
   RETURN_IF_ERROR(CheckShardQuery(open.heads(), query, rows));
   RETURN_IF_ERROR(MakeRoom(rows));
+  absl::StatusOr<AttendResult> answer = Contain(kWork, [&] { return Ask(query, key, value); });
+  if (!answer.ok()) {
+    return Fail(answer.status());
+  }
+  pages_->Grow(rows);
+  return answer;
+}
+
+/// Asks all pages for the rows of a call, part by part, and adds its keys.
+absl::StatusOr<AttendResult> ShardedSession::Ask(const Tensor& query, const Tensor& key,
+                                                 const Tensor& value) {
+  const int64_t rows = key.shape()[0];
   // Rows that are not causal attend to later keys of the call too.
-  const bool has_all_keys = SeesLaterKeys(open.options()) && rows > kRowsAtATime;
+  const bool has_all_keys = AttendsToLaterKeys(pages_->open().options()) && rows > kRowsAtATime;
   if (has_all_keys) {
-    if (const absl::Status status = FillNext(key, value); !status.ok()) {
-      return Fail(status);
-    }
+    RETURN_IF_ERROR(FillNext(key, value));
   }
   std::vector<AttendResult> parts;
   for (int64_t row = 0; row < rows; row += kRowsAtATime) {
     const Tensor part = CopyRows(query, row, std::min(kRowsAtATime, rows - row));
-    absl::StatusOr<AttendResult> result = AskPages(part, key, value, {row, has_all_keys});
-    if (!result.ok()) {
-      return Fail(result.status());
-    }
-    parts.push_back(*std::move(result));
+    ASSIGN_OR_RETURN(parts.emplace_back(), AskPages(part, key, value, {row, has_all_keys}));
   }
-  pages_->Grow(rows);
   return JoinRows(std::move(parts), rows);
 }
 
 absl::Status ShardedSession::Append(const Tensor& key, const Tensor& value) {
   RETURN_IF_ERROR(CheckShardKeys(pages_->open().heads(), key, value));
   RETURN_IF_ERROR(MakeRoom(key.shape()[0]));
-  if (const absl::Status status = FillNext(key, value); !status.ok()) {
+  const absl::Status status = Contain(kWork, [&] { return FillNext(key, value); });
+  if (!status.ok()) {
     return Fail(status);
   }
   pages_->Grow(key.shape()[0]);
@@ -118,7 +127,7 @@ absl::Status ShardedSession::AppendRange(int64_t first, const Tensor& key, const
   RETURN_IF_ERROR(CheckShare(shard, pages_->page_tokens()));
   ASSIGN_OR_RETURN(const std::vector<ShardPage> pages,
                    pages_->MakeAgain(first, key.shape()[0], shard));
-  const absl::Status status = FillPages(pages, first, key, value);
+  const absl::Status status = Contain(kWork, [&] { return FillPages(pages, first, key, value); });
   if (status.ok()) {
     pages_->Replace(first, pages);
   } else {
@@ -130,7 +139,7 @@ absl::Status ShardedSession::AppendRange(int64_t first, const Tensor& key, const
 /// Makes the pages of the next tokens: all, or none.
 absl::Status ShardedSession::MakeRoom(int64_t new_tokens) {
   RETURN_IF_ERROR(pages_->CheckWhole());
-  const absl::Status status = pages_->MakeRoom(new_tokens);
+  const absl::Status status = Contain(kWork, [&] { return pages_->MakeRoom(new_tokens); });
   return status.ok() ? status : Fail(status);
 }
 

@@ -97,6 +97,7 @@ class ShardedSession {
   explicit ShardedSession(const ShardedSessionOptions& options);
 
   absl::Status MakeRoom(int64_t new_tokens);
+  absl::StatusOr<AttendResult> Ask(const Tensor& query, const Tensor& key, const Tensor& value);
   absl::StatusOr<AttendResult> AskPages(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const RowsOfCall& rows);
   absl::Status FillNext(const Tensor& key, const Tensor& value);

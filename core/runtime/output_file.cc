@@ -23,9 +23,20 @@ bool IsInPlace(const std::string& path) {
   return std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored);
 }
 
+/// Returns the file to which `path` leads if it is a link, and otherwise `path`.
+std::string TargetOf(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(path, error)) {
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
+    return error ? path : target.string();
+  }
+  return path;
+}
+
 }  // namespace
 
-absl::Status WriteFile(const std::string& path, const std::vector<absl::string_view>& parts) {
+absl::Status WriteFile(const std::string& name, const std::vector<absl::string_view>& parts) {
+  const std::string path = TargetOf(name);
   const bool is_in_place = IsInPlace(path);
   const std::string written = is_in_place ? path : absl::StrCat(path, ".", getpid(), ".part");
   errno = 0;
@@ -41,19 +52,20 @@ absl::Status WriteFile(const std::string& path, const std::vector<absl::string_v
   if (!is_in_place) {
     std::remove(written.c_str());
   }
-  return CannotBeWritten(path, error);
+  return CannotBeWritten(name, error);
 }
 
-absl::Status CheckWritable(const std::string& path) {
+absl::Status CheckWritable(const std::string& name) {
   std::error_code ignored;
+  const std::string path = TargetOf(name);
   const bool is_in_place = IsInPlace(path);
   const std::string folder = std::filesystem::path(path).parent_path();
   const std::string written = is_in_place ? path : folder.empty() ? "." : folder;
   if (is_in_place && std::filesystem::is_directory(path, ignored)) {
-    return CannotBeWritten(path, EISDIR);
+    return CannotBeWritten(name, EISDIR);
   }
   if (access(written.c_str(), is_in_place ? W_OK : W_OK | X_OK) != 0) {
-    return CannotBeWritten(path, errno);
+    return CannotBeWritten(name, errno);
   }
   return absl::OkStatus();
 }

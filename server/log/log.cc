@@ -11,8 +11,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "core/runtime/fixed_text.h"
 #include "nlohmann/json.hpp"
 #include "server/log/log_sink.h"
 
@@ -59,7 +59,7 @@ std::string TextOf(const std::string& value) {
   return is_word ? value : Quoted(value);
 }
 std::string TextOf(int64_t value) { return absl::StrCat(value); }
-std::string TextOf(double value) { return absl::StrFormat("%.3f", value); }
+std::string TextOf(double value) { return FixedText(value, 3); }
 
 std::string TextLine(const std::string& time, const LogEvent& event) {
   std::string line = absl::StrCat(time, " ", absl::AsciiStrToUpper(std::string(Name(event.level))),

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/models/model_folder.h"
 #include "core/runtime/contain.h"
+#include "core/runtime/fixed_text.h"
 #include "core/runtime/status_macros.h"
 #include "server/models/probe_model.h"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kUnusedTensorsNamed = 3;
 
 std::string Megabytes(int64_t bytes) {
-  return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+  return absl::StrCat(FixedText(static_cast<double>(bytes) / 1e6, 1), " MB");
 }
 
 // A file may need more memory than there is, which must not end the server.
@@ -55,10 +55,10 @@ std::string DescribeLoad(const ReadyModel& model) {
   const ModelInfo& info = model.loaded.model->info();
   const double seconds = absl::ToDoubleSeconds(model.load_time);
   const double megabytes = static_cast<double>(model.loaded.read_bytes) / 1e6;
-  std::string text = absl::StrFormat(
-      "%s, %s weights of %s; read %s in %.2f s (%.0f MB/s)", info.model_type,
-      std::string(Name(info.weights_dtype)), Megabytes(info.weights_bytes),
-      Megabytes(model.loaded.read_bytes), seconds, megabytes / std::max(seconds, 1e-6));
+  std::string text = absl::StrCat(
+      info.model_type, ", ", std::string(Name(info.weights_dtype)), " weights of ",
+      Megabytes(info.weights_bytes), "; read ", Megabytes(model.loaded.read_bytes), " in ",
+      FixedText(seconds, 2), " s (", FixedText(megabytes / std::max(seconds, 1e-6), 0), " MB/s)");
   const std::vector<std::string>& unused = model.loaded.unused_tensors;
   if (!unused.empty()) {
     const auto end = unused.begin() + std::min(unused.size(), kUnusedTensorsNamed);

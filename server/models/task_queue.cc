@@ -71,17 +71,18 @@ std::optional<TaskQueue::Task> TaskQueue::Next(TimePoint deadline) {
 }
 
 void TaskQueue::Close() {
-  std::deque<Task> refused;
+  std::deque<Task> urgent, tasks;
   {
     MutexLock lock(mutex_);
     is_closed_ = true;
-    refused.swap(tasks_);
-    refused.insert(refused.begin(), urgent_.begin(), urgent_.end());
-    urgent_.clear();
+    urgent.swap(urgent_);
+    tasks.swap(tasks_);
     changed_.NotifyAll();
   }
-  for (const Task& task : refused) {
-    task(Closed());
+  for (const std::deque<Task>* const refused : {&urgent, &tasks}) {
+    for (const Task& task : *refused) {
+      task(Closed());
+    }
   }
 }
 

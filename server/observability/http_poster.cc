@@ -95,6 +95,7 @@ absl::StatusOr<HttpPoster::Answer> HttpPoster::Post(const std::string& body,
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   Answer answer;
+  answer.body.reserve(kMaxBody);  // Keep, which libcurl calls, must not throw
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer.body);
   const CURLcode code = curl_easy_perform(curl);
   if (code != CURLE_OK) {

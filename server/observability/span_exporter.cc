@@ -40,7 +40,10 @@ bool MayRetry(int status) {
 }  // namespace
 
 SpanExporter::SpanExporter(const SpanExporterOptions& options, std::unique_ptr<HttpPoster> poster)
-    : options_(options), poster_(std::move(poster)), thread_([this] { Run(); }) {}
+    : options_(options), poster_(std::move(poster)) {
+  batch_.reserve(kMaxBatch);
+  thread_ = std::thread([this] { Run(); });
+}
 
 absl::StatusOr<std::unique_ptr<SpanExporter>> SpanExporter::Create(
     const SpanExporterOptions& options) {
@@ -99,7 +102,8 @@ TraceStatistics SpanExporter::statistics() const {
   return statistics_;
 }
 
-std::vector<TracedRequest> SpanExporter::TakeBatch() {
+bool SpanExporter::TakeBatch() {
+  batch_.clear();
   MutexLock lock(mutex_);
   while (waiting_.empty() && !is_ending_) {
     changed_.Wait(mutex_);
@@ -108,10 +112,9 @@ std::vector<TracedRequest> SpanExporter::TakeBatch() {
   while (waiting_.size() < kMaxBatch && !is_ending_ && changed_.WaitUntil(mutex_, end)) {
   }
   const auto last = waiting_.begin() + static_cast<int64_t>(std::min(waiting_.size(), kMaxBatch));
-  std::vector<TracedRequest> batch(std::make_move_iterator(waiting_.begin()),
-                                   std::make_move_iterator(last));
+  std::move(waiting_.begin(), last, std::back_inserter(batch_));  // within its capacity
   waiting_.erase(waiting_.begin(), last);
-  return batch;
+  return !batch_.empty();
 }
 
 bool SpanExporter::Sleep(absl::Duration duration) {
@@ -170,17 +173,17 @@ int64_t SpanExporter::Send(const std::string& body, int64_t requests) {
 }
 
 void SpanExporter::Run() {
-  for (std::vector<TracedRequest> batch = TakeBatch(); !batch.empty(); batch = TakeBatch()) {
+  while (TakeBatch()) {
     int64_t sent = 0;
     const absl::Status status = ContainVoid("sending traces", [&] {
-      sent = Send(ToOtlpJson(batch, options_.version), std::ssize(batch));
+      sent = Send(ToOtlpJson(batch_, options_.version), std::ssize(batch_));
     });
     if (!status.ok()) {
       LogFailure(status);
     }
     MutexLock lock(mutex_);
     statistics_.exported += sent;
-    statistics_.dropped += std::ssize(batch) - sent;
+    statistics_.dropped += std::ssize(batch_) - sent;
   }
   MutexLock lock(mutex_);
   has_ended_ = true;

@@ -63,9 +63,9 @@ class SpanExporter {
  private:
   SpanExporter(const SpanExporterOptions& options, std::unique_ptr<HttpPoster> poster);
   void Run();
-  /// Waits until a batch is full, or until it is time to send a smaller one. Returns an empty batch
-  /// at the end.
-  std::vector<TracedRequest> TakeBatch();
+  /// Waits until a batch is full, or until it is time to send a smaller one, and moves it to
+  /// batch_. Returns false at the end, when there is none. Does not allocate.
+  bool TakeBatch();
   /// Sends `body`, which holds the spans of `requests` requests, and returns how many of them the
   /// collector accepted. Each rejected span counts as a request.
   int64_t Send(const std::string& body, int64_t requests);
@@ -83,7 +83,9 @@ class SpanExporter {
   TraceStatistics statistics_ ABSL_GUARDED_BY(mutex_);
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_failing_ = false;  // used by the thread only: whether a failure was logged
+  // Used by the thread only.
+  std::vector<TracedRequest> batch_;
+  bool is_failing_ = false;  // whether a failure was logged
   std::thread thread_;
 };
 

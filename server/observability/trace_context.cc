@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 
 namespace attention {
 namespace {
@@ -62,9 +62,10 @@ std::string ParseTracestate(std::string_view text) {
 }
 
 std::string MakeTraceId() {
-  return absl::StrFormat("%016x%016x", RandomNumber(), RandomNumber() | 1);
+  return absl::StrCat(absl::Hex(RandomNumber(), absl::kZeroPad16),
+                      absl::Hex(RandomNumber() | 1, absl::kZeroPad16));
 }
 
-std::string MakeSpanId() { return absl::StrFormat("%016x", RandomNumber() | 1); }
+std::string MakeSpanId() { return absl::StrCat(absl::Hex(RandomNumber() | 1, absl::kZeroPad16)); }
 
 }  // namespace attention

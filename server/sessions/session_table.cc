@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 
@@ -213,9 +212,12 @@ void SessionTable::Leave(const std::string& account) {
 }
 
 void SessionTable::Park(const std::string& token, Parked parked) {
-  MutexLock lock(mutex_);
   const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
-  parked_.insert_or_assign(token, ParkedUntil{std::move(parked), end});
+  // Made without the lock: if there is no memory for it, the session ends and leaves the table.
+  std::map<std::string, ParkedUntil> entry;
+  entry.emplace(token, ParkedUntil{std::move(parked), end});
+  MutexLock lock(mutex_);
+  parked_.merge(entry);
   if (end < next_end_) {
     changed_.NotifyAll();
   }
@@ -241,7 +243,7 @@ std::string SessionTable::MakeResumeToken() {
   std::random_device device;
   std::string token;
   for (int i = 0; i < 4; ++i) {
-    absl::StrAppendFormat(&token, "%08x", device());
+    absl::StrAppend(&token, absl::Hex(device(), absl::kZeroPad8));
   }
   return token;
 }

@@ -96,6 +96,7 @@ class SessionTable {
   };
   /// Keeps the session until it is taken, or its time_to_live is over. `token` comes from
   /// MakeResumeToken, and is what protects the session: a tenant that is not proven does not count.
+  /// Throws std::bad_alloc, after which the session has ended.
   void Park(const std::string& token, Parked parked);
   /// Takes a parked session. NOT_FOUND when no session is parked under the token, or when it
   /// belongs to another tenant; the errors of `check`, after which the session stays parked.

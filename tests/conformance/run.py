@@ -16,6 +16,7 @@ client itself refuses.
 
 import json
 import pathlib
+import socket
 import struct
 import subprocess
 import sys
@@ -149,6 +150,13 @@ def short(words):
     return words[0] + f" × {len(words)}" if len(words) > 1 and len(set(words)) == 1 else ", ".join(words[:3]) + ("…" if len(words) > 3 else "")
 
 
+def knows_localhost():
+    try:
+        return bool(socket.getaddrinfo("localhost", None))
+    except socket.gaierror:
+        return False
+
+
 def main():
     protoc, work, *command = sys.argv[1:]
     work = pathlib.Path(work)
@@ -157,6 +165,10 @@ def main():
     driver = Driver(command)
     failed = 0
     scenarios = json.loads((HERE / "scenarios.json").read_text())
+    if not knows_localhost():
+        left_out = [scenario["name"] for scenario in scenarios if "localhost" in scenario.get("target", "")]
+        scenarios = [scenario for scenario in scenarios if scenario["name"] not in left_out]
+        print(f"left out, since the system does not know the name localhost: {'; '.join(left_out)}")
     for scenario in scenarios:
         reason = ""
         try:

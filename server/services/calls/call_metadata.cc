@@ -11,7 +11,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
@@ -50,7 +49,7 @@ std::optional<Priority> ParsePriority(const std::string& text) {
 std::string MakeRequestId() {
   static const uint32_t process = std::random_device()();
   static std::atomic<uint64_t> next = 0;
-  return absl::StrFormat("%08x-%x", process, next++);
+  return absl::StrCat(absl::Hex(process, absl::kZeroPad8), "-", absl::Hex(next++));
 }
 
 bool IsName(const std::string& text) {

@@ -210,7 +210,7 @@ absl::StatusOr<grpc::ByteBuffer> DuplexCall::InflateOnAccount(const grpc::ByteBu
   if (!IsCompressed(message)) {
     return message;
   }
-  PlanAccount account(environment_.executor, AsPlanCaller());
+  PlanAccount account(environment_.executor, AsPlanCaller(message_metadata_.request_class));
   ASSIGN_OR_RETURN(grpc::ByteBuffer inflated,
                    InflateRequest(message, environment_.unary_limit.max_bytes, account.terms()));
   MutexLock lock(mutex_);
@@ -243,8 +243,8 @@ void DuplexCall::GiveToSideThread(int64_t cost, std::function<void()> run) {
       {.owner = OwnerOf(context_, metadata_), .cost = cost, .run = std::move(run)});
 }
 
-PlanCaller DuplexCall::AsPlanCaller() {
-  return {.request_class = metadata_.request_class, .deadline = deadline_, .is_cancelled = [this] {
+PlanCaller DuplexCall::AsPlanCaller(const RequestClass& request_class) {
+  return {.request_class = request_class, .deadline = deadline_, .is_cancelled = [this] {
             return is_cancelled();
           }};
 }

@@ -100,8 +100,9 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// Ends a request without a further message. Any thread; does not block or throw.
   void EndWithoutMessage(RequestRecord ended);
 
-  /// Returns the caller for a PlanAccount. REQUIRES: the account is destroyed before the call.
-  PlanCaller AsPlanCaller();
+  /// Returns the caller for a PlanAccount; `request_class` is that of the message. REQUIRES: the
+  /// account is destroyed before the call.
+  PlanCaller AsPlanCaller(const RequestClass& request_class);
 
   /// Stops reading; when the running requests are answered, the call ends with `status`. Does not
   /// throw.

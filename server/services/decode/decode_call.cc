@@ -112,7 +112,7 @@ void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
   const absl::Status status = Contain(kWork, [&]() -> absl::Status {
     action->caller = message_metadata().caller;
     action->request_class = message_metadata().request_class;
-    PlanAccount account(environment_.executor, AsPlanCaller());
+    PlanAccount account(environment_.executor, AsPlanCaller(action->request_class));
     const PlanTerms terms = account.terms();
     ASSIGN_OR_RETURN(action->request, Decode<v1::DecodeRequest>(message, terms.Begin()));
     action->record.rpc = NameOf(action->request.message);
@@ -183,7 +183,7 @@ void DecodeCall::FailStep(const ActionPointer& action, const absl::Status& statu
 
 absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
                                                      SessionSequence& sequence) {
-  PlanAccount account(environment_.executor, AsPlanCaller());
+  PlanAccount account(environment_.executor, AsPlanCaller(action.request_class));
   const PlanTerms terms = account.terms();
   RETURN_IF_ERROR(terms.Check());
   ASSIGN_OR_RETURN(

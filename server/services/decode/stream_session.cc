@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
+#include "server/log/log.h"
 #include "server/scheduling/refusal.h"
 #include "server/services/decode/open_session.h"
 #include "server/services/decode/session_step.h"
@@ -247,7 +249,12 @@ void StreamSession::Describe(int64_t number, v1::DecodeResult& result) {
 void StreamSession::Leave(bool is_clean, const std::string& tenant) {
   MutexLock lock(mutex_);
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
-    table_.Park(resume_token_, {std::move(session_), std::move(place_), tenant});
+    const absl::Status parked = ContainVoid("keeping the session", [&] {
+      table_.Park(resume_token_, {std::move(session_), std::move(place_), tenant});
+    });
+    if (!parked.ok()) {
+      LogFailure(parked);
+    }
   }
   session_.reset();
   place_.reset();

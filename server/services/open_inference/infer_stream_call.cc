@@ -67,7 +67,7 @@ class InferStreamCall::Request final : public AttendSink,
  private:
   absl::StatusOr<InferPlan> PlanOnAccount(const grpc::ByteBuffer& message,
                                           const CallMetadata& metadata) {
-    PlanAccount account(call_->environment_.executor, call_->AsPlanCaller());
+    PlanAccount account(call_->environment_.executor, call_->AsPlanCaller(metadata.request_class));
     const PlanTerms terms = account.terms();
     RETURN_IF_ERROR(terms.Check());
     ASSIGN_OR_RETURN(InferPlan plan,

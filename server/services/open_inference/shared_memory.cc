@@ -79,8 +79,8 @@ absl::StatusOr<std::shared_ptr<const SharedRegion>> SharedRegion::Open(
   if (spec.byte_size == 0) {
     return absl::InvalidArgumentError("byte_size: expected 1 or more, found 0");
   }
-  ASSIGN_OR_RETURN(const int file, OpenObject(spec.key));
-  const std::shared_ptr<const SharedRegion> region(new SharedRegion(spec, file));
+  const std::shared_ptr<SharedRegion> region(new SharedRegion(spec));
+  ASSIGN_OR_RETURN(region->file_, OpenObject(spec.key));
   ASSIGN_OR_RETURN(const uint64_t size, region->ObjectSize());
   if (spec.offset > size || spec.byte_size > size - spec.offset) {
     return absl::InvalidArgumentError(absl::StrCat("byte_size: expected at most the ", size,
@@ -90,7 +90,11 @@ absl::StatusOr<std::shared_ptr<const SharedRegion>> SharedRegion::Open(
   return region;
 }
 
-SharedRegion::~SharedRegion() { close(file_); }
+SharedRegion::~SharedRegion() {
+  if (file_ >= 0) {
+    close(file_);
+  }
+}
 
 absl::StatusOr<uint64_t> SharedRegion::ObjectSize() const {
   struct stat status;

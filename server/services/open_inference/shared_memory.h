@@ -46,12 +46,12 @@ class SharedRegion {
   absl::Status Write(int64_t offset, int64_t count, const void* source) const;
 
  private:
-  SharedRegion(const SharedRegionSpec& spec, int file) : spec_(spec), file_(file) {}
+  explicit SharedRegion(const SharedRegionSpec& spec) : spec_(spec) {}
   absl::StatusOr<uint64_t> ObjectSize() const;
   absl::Status CheckLength(int64_t offset, int64_t count) const;
 
   const SharedRegionSpec spec_;
-  const int file_;
+  int file_ = -1;
 };
 
 /// The regions, by name. Thread-safe.

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "tests/support/localhost.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -42,6 +43,9 @@ TEST(ChannelTargetTest, AListHasOneScheme) {
 }
 
 TEST(ChannelTargetTest, HostsOfAListAreLookedUp) {
+  if (!KnowsLocalhost()) {
+    GTEST_SKIP() << kNoLocalhost;
+  }
   const auto target = TargetOf("localhost:1,localhost:2");
   ASSERT_THAT(target, IsOk());
   EXPECT_EQ(target->common_host, "localhost");

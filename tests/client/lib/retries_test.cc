@@ -13,6 +13,7 @@
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
 #include "tests/client/lib/scripted_server.h"
+#include "tests/support/localhost.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -204,6 +205,9 @@ TEST(RetriesTest, AnotherServerAnswersForOneThatIsGoing) {
 }
 
 TEST(RetriesTest, ANameIsAskedAsItsAddressesAre) {
+  if (!KnowsLocalhost()) {
+    GTEST_SKIP() << kNoLocalhost;
+  }
   const ScriptedServer server({{kUnavailable}});
   const std::string port = server.address().substr(server.address().rfind(':'));
   EXPECT_THAT(ClientOf(absl::StrCat("dns:///localhost", port))->GetModel("demo"), IsOk());

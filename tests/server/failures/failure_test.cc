@@ -12,6 +12,7 @@
 #include "core/kernels/gemm/gemm_cache.h"
 #include "gmock/gmock.h"
 #include "server/scheduling/reply_budget.h"
+#include "server/sessions/session_table.h"
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/failures/injection.h"
 #include "tests/server/models/admin_client.h"
@@ -174,6 +175,30 @@ TEST(ReplyFailureTest, EachOverdueReplyIsGivenUpOnce) {
   }
 }
 
+TEST(ParkFailureTest, ASessionThatCannotBeKeptEndsAndLeavesTheTable) {
+  int64_t kept = 0;
+  int64_t lost = 0;
+  for (int64_t n = 1; n < 10; ++n) {
+    SCOPED_TRACE(n);
+    SessionTable table({.max_sessions = 1});
+    SessionTable::Parked parked = {std::make_shared<Session>(SessionPlan()), *table.Enter(""), ""};
+    const std::string token = SessionTable::MakeResumeToken();
+    SpareThisThread(false);
+    FailNth(Resource::kHeap, n);
+    try {
+      table.Park(token, std::move(parked));
+      ++kept;
+    } catch (const std::bad_alloc&) {
+      ++lost;
+      EXPECT_EQ(table.statistics().sessions, 0);
+    }
+    StopFailing();
+    EXPECT_EQ(table.statistics().sessions, table.statistics().parked);
+  }
+  EXPECT_GT(lost, 0);
+  EXPECT_GT(kept, 0);
+}
+
 TEST_F(FailureTest, AllocationsOfALayer) {
   FailEach(Resource::kHeap, [&] { return Attend(LayerRequest()); });
 }
@@ -279,7 +304,9 @@ class SessionFailureTest : public FailureTest {
       }
       return is_ok;
     };
-    if (stream.TrySend(OpenModel("demo", 0)) && take(stream.Read())) {
+    v1::DecodeRequest open = OpenModel("demo", 0);
+    open.mutable_open()->set_resume_ttl_ms(1);  // so that one that could not end well is soon gone
+    if (stream.TrySend(open) && take(stream.Read())) {
       const std::vector<std::pair<int64_t, int64_t>> steps = {{0, 70}, {70, 1}, {71, 19}};
       for (const auto& [first, count] : steps) {
         std::optional<DecodeAnswer> answer;
