@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/runtime/mutex.h"
@@ -15,6 +16,8 @@ namespace attention {
 /// start (or every required one) has served, until the server drains. The empty name, which is the
 /// server's own, serves as soon as each of these models is loaded or has failed.
 inline constexpr char kAllModels[] = "model/*";
+/// Returns the service that stands for a model.
+inline std::string HealthNameOf(std::string_view model) { return "model/" + std::string(model); }
 
 /// Receives changes of a HealthRegistry.
 class HealthListener {

@@ -12,10 +12,12 @@ namespace {
 
 // What a queued request holds at least, besides its tensors.
 constexpr int64_t kRequestBytes = int64_t{64} << 10;
+// What sessions of many head shapes hold besides --max-cache-bytes: a quarter of it, at least this.
+constexpr int64_t kLeastCacheSlack = int64_t{256} << 20;
 // The number of messages of the greatest size that arrive at a time.
 constexpr int64_t kUploads = 8;
-constexpr int64_t kConnectionBytes = int64_t{20} << 10;
-constexpr int64_t kTlsConnectionBytes = int64_t{81} << 10;
+constexpr int64_t kConnectionBytes = 20'000;
+constexpr int64_t kTlsConnectionBytes = 81'000;
 // Batches and gRPC.
 constexpr int64_t kOtherBytes = int64_t{512} << 20;
 
@@ -30,7 +32,9 @@ int64_t MemoryNeed(const ServerOptions& options) {
   for (const int64_t part :
        {std::max(SaturatingSum(options.max_queue_bytes, options.max_queue_bytes / 10 * 4),
                  SaturatingProduct({kRequestBytes, options.max_queue_requests})),
-        options.max_reply_bytes, options.max_cache_bytes,
+        options.max_reply_bytes,
+        SaturatingSum(options.max_cache_bytes,
+                      std::max(options.max_cache_bytes / 4, kLeastCacheSlack)),
         SaturatingProduct({kUploads, options.max_message_bytes}),
         SaturatingProduct({per_connection, options.connections.max_connections})}) {
     sum = SaturatingSum(sum, part);

@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/time_after.h"
+#include "server/scheduling/refusal.h"
 #include "server/server_state.h"
 
 namespace attention {
@@ -116,7 +117,7 @@ void Server::Drain(absl::Duration grace) {
   state.executor.Stop();
   const TimePoint sent = std::max(end, TimeAfter(kRefusalTime));
   state.admission.WaitUntilEmpty(sent);
-  state.idle.EndAll(absl::UnavailableError("the server is draining"));
+  state.idle.EndAll(Draining());
   state.health.Close();
   for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
     (*listener)->RemoveSockets();

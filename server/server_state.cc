@@ -119,7 +119,7 @@ absl::Status ServerState::Prepare() {
 }
 
 absl::Status ServerState::AddSeededModels() {
-  health.Set(absl::StrCat("model/", kWithoutModel), true);
+  health.Set(HealthNameOf(kWithoutModel), true);
   for (const SeededModelSpec& spec : SeededModelsOf(options)) {
     absl::Status status = std::ranges::find(kReservedNames, spec.name) == std::end(kReservedNames)
                               ? Contain("making the model", [&] { return models.AddSeeded(spec); })
@@ -129,7 +129,7 @@ absl::Status ServerState::AddSeededModels() {
       return absl::Status(status.code(), absl::StrCat("--random-model ", spec.name, ": ",
                                                       std::string(status.message())));
     }
-    health.Set(absl::StrCat("model/", spec.name), true);
+    health.Set(HealthNameOf(spec.name), true);
   }
   return absl::OkStatus();
 }

@@ -22,18 +22,18 @@ from then, so that no delay is hidden.
 The first Ctrl-C (or SIGTERM) ends the measurement and reports it, the second ends the program.
 
 Examples:
-  attend bench                                            demo, [1, 128, d_model], one at a time
-  attend bench --shape 1x16x512 -c 8 -z 10s               or -n 10000
+  attend bench                                          # demo, [1, 128, d_model], one at a time
+  attend bench --shape 1x16x512 -c 8 -z 10s             # or -n 10000
   attend bench --shape 1x16x512 -c 1:16:5 --csv levels.csv
   attend bench --rate 500 --arrivals poisson --lengths uniform:8..512 --timeout 1s
-  attend bench --rate 100:2000 --slo p99=50ms --search    the highest rate that meets the target
-  attend bench --ramp 100:1000 -z 60s                     or --schedule FILE
+  attend bench --rate 100:2000 --slo p99=50ms --search  # the highest rate that meets the target
+  attend bench --ramp 100:1000 -z 60s                   # or --schedule FILE
   attend bench --random-tokens 4x64 --causal --stream -c 4
   attend bench --query random:1x512x8x64 --key random:1x512x8x64 --value random:1x512x8x64
-  attend bench --decode -c 64 --prefill 256 --steps 128   sessions that grow token by token
+  attend bench --decode -c 64 --prefill 256 --steps 128 # sessions that grow token by token
   attend bench --protocol oip --model NAME --shape 1x128x768 --verify-sample 0
-  attend bench --rate 500 -z 30s --html report.html       charts, as one file
-  attend bench -c 4 -z 30s --json a.json                  for attend report
+  attend bench --rate 500 -z 30s --html report.html     # charts, as one file
+  attend bench -c 4 -z 30s --json a.json                # for attend report
 
 Exit codes: 0 every request was answered, every checked answer agreed, and every target was met
 (of a range or a search: by one level); 1 otherwise; 2 wrong usage.)";

@@ -16,7 +16,7 @@ namespace {
 constexpr char kCompletionExamples[] = R"(Examples:
   source <(attend completion bash)                  in ~/.bashrc
   attend completion bash > ~/.local/share/bash-completion/completions/attend
-  attend completion zsh > ~/.zfunc/_attend          with fpath+=(~/.zfunc) before compinit
+  attend completion zsh > ~/.zfunc/_attend        # with fpath+=(~/.zfunc) before compinit
 
 Exit codes: 0 done, 2 wrong usage.)";
 

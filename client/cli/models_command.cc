@@ -29,7 +29,7 @@ constexpr char kModelsExamples[] = R"(Examples:
   attend models gpt2
   attend models --json | jq '.[].name'
   attend models --states
-  attend models --load gpt2:2 --timeout 5m --server 127.0.0.1:8003   the server's admin listener
+  attend models --load gpt2:2 --timeout 5m --server 127.0.0.1:8003  # the server's admin listener
   attend models --verify gpt2 --max-relative-l2 0.02 --server 127.0.0.1:8003
 
 Exit codes: 0 done; 1 failed, a model did not load, or an error is above --max-relative-l2;

@@ -23,8 +23,8 @@ charts one level each: the highest that met its targets.
 
 Examples:
   attend bench -c 8 --json before.json
-  attend report before.json                               the same text again
-  attend report before.json after.json --html cmp.html    side by side
+  attend report before.json                             # the same text again
+  attend report before.json after.json --html cmp.html  # side by side
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 

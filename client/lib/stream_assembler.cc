@@ -19,6 +19,11 @@ absl::Status Wrong(const char* what, int64_t expected, int64_t found) {
       absl::StrCat("streamed answer: ", what, ": expected ", expected, ", found ", found));
 }
 
+absl::Status WrongIndex(const char* what, int64_t count, int64_t found) {
+  return absl::InternalError(absl::StrCat("streamed answer: ", what, ": expected one of ", count,
+                                          ", counted from 0, found ", found));
+}
+
 /// Returns the name of the kind in errors.
 const char* NameOf(ScoresBlock::Kind kind) {
   static constexpr const char* kNames[] = {"weights", "log-sum-exp", "largest weights",
@@ -87,7 +92,7 @@ absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequenc
   }
   RETURN_IF_ERROR(LayOutTexts());
   if (sequence < 0 || sequence >= std::ssize(sequences_)) {
-    return Wrong("sequence", std::ssize(sequences_) - 1, sequence);
+    return WrongIndex("sequence", std::ssize(sequences_), sequence);
   }
   return &sequences_[sequence];
 }
@@ -181,7 +186,7 @@ absl::Status StreamAssembler::Add(const TokensBlock& block) {
     return absl::InternalError("streamed answer: tokens: expected before all rows");
   }
   if (block.sequence < 0 || block.sequence >= std::ssize(tokens_)) {
-    return Wrong("sequence of tokens", std::ssize(tokens_) - 1, block.sequence);
+    return WrongIndex("sequence of tokens", std::ssize(tokens_), block.sequence);
   }
   v1::TokenizedText& text = tokens_[block.sequence];
   if (block.first_token != text.ids_size()) {

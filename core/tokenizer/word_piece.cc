@@ -1,4 +1,5 @@
 // WordPiece (Schuster and Nakajima 2012; as BERT has it): the longest token first, from the left.
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,7 +10,6 @@
 #include "core/tokenizer/subword_model.h"
 #include "core/tokenizer/trie.h"
 #include "core/tokenizer/unicode.h"
-#include "nlohmann/json.hpp"
 
 namespace attention {
 namespace {
@@ -33,7 +33,7 @@ class WordPieceModel : public SubwordModel {
   Trie trie_;
   std::optional<Trie::Node> continued_;  // behind the prefix of tokens that continue a word
   std::string unknown_token_;
-  uint64_t max_characters_ = 0;
+  int64_t max_characters_ = 0;
 };
 
 absl::StatusOr<std::unique_ptr<SubwordModel>> WordPieceModel::Parse(const JsonObject& object) {
@@ -41,18 +41,16 @@ absl::StatusOr<std::unique_ptr<SubwordModel>> WordPieceModel::Parse(const JsonOb
   ASSIGN_OR_RETURN(model->vocabulary_, Vocabulary::Parse(object));
   ASSIGN_OR_RETURN(model->unknown_token_, object.String("unk_token"));
   ASSIGN_OR_RETURN(const std::string prefix, object.String("continuing_subword_prefix"));
-  const nlohmann::json* max_characters = object.Find("max_input_chars_per_word");
-  if (max_characters == nullptr || !max_characters->is_number_unsigned()) {
-    return object.Wrong("max_input_chars_per_word", "a whole number");
-  }
-  model->max_characters_ = max_characters->get<uint64_t>();
+  ASSIGN_OR_RETURN(
+      model->max_characters_,
+      object.WholeNumber("max_input_chars_per_word", {0, std::numeric_limits<int64_t>::max()}));
   ASSIGN_OR_RETURN(model->trie_, model->vocabulary_.MakeTrie(object));
   model->continued_ = model->trie_.Find(prefix);
   return model;
 }
 
 bool WordPieceModel::IsTooLong(std::string_view word) const {
-  uint64_t characters = 0;
+  int64_t characters = 0;
   for (size_t at = 0; at < word.size(); ++characters) {
     NextCharacter(word, at);
   }

@@ -192,7 +192,8 @@ OptionSection Limits() {
                      "Maximum number of waiting requests"),
        DurationOption("max-queue-wait", &ServerOptions::max_queue_wait,
                       "Maximum estimated time to compute all waiting requests. The server refuses "
-                      "further requests and tells their callers when to retry"),
+                      "further requests and tells their callers when to retry; 0: no request "
+                      "waits for another"),
        IntegerOption("max-reply-bytes", &ServerOptions::max_reply_bytes, kAtLeastOne,
                      "Maximum memory of replies, from the acceptance of their requests until they "
                      "are sent. A larger reply is accepted only while there is no other"),
@@ -282,7 +283,8 @@ std::vector<Option> LogOptions() {
           {{"none", LoggedRequests::kNone},
            {"failed", LoggedRequests::kFailed},
            {"all", LoggedRequests::kAll}},
-          "Which requests have a line in the log; failed requests have at most 20 lines a second")};
+          "Which requests have a line in the log. failed: at most 20 lines a second; all: without "
+          "a limit")};
 }
 
 OptionSection Observability() {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,24 +21,14 @@ std::string Megabytes(int64_t bytes) {
   return absl::StrCat(FixedText(static_cast<double>(bytes) / 1e6, 1), " MB");
 }
 
-// A file may need more memory than there is, which must not end the server.
-absl::StatusOr<LoadedModel> LoadWithoutExceptions(const VersionToLoad& version,
-                                                  const LoadFunction& load) {
-  try {
-    return load(version.source, version.weights_dtype);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(version.source.folder, ": there is not enough memory to load it"));
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat(version.source.folder, ": ", error.what()));
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<ReadyModel> LoadVersion(const VersionToLoad& version, const LoadFunction& load) {
   const auto start = std::chrono::steady_clock::now();
-  ASSIGN_OR_RETURN(LoadedModel loaded, LoadWithoutExceptions(version, load));
+  // A file may need more memory than there is, which must not end the server.
+  ASSIGN_OR_RETURN(LoadedModel loaded,
+                   Contain(absl::StrCat(version.source.folder, ": loading"),
+                           [&] { return load(version.source, version.weights_dtype); }));
   const absl::Duration load_time = absl::FromChrono(std::chrono::steady_clock::now() - start);
   if (FingerprintOf(version.source.folder) != version.fingerprint) {
     return absl::AbortedError(

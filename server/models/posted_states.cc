@@ -51,7 +51,7 @@ void PostedStates::Post(const std::string& name, const Name& posted) {
   repository_.SetAbsence(name, is_serving || posted.versions.empty() ? Absence::kUnknown
                                : posted.is_pending                   ? Absence::kLoading
                                                                      : Absence::kNotServed);
-  const std::string health_name = absl::StrCat("model/", name);
+  const std::string health_name = HealthNameOf(name);
   if (!folder_.reserved_names.contains(name) && health_.IsServing(health_name) != is_serving) {
     health_.Set(health_name, is_serving);
   }

@@ -3,20 +3,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
-namespace {
-
-absl::Status Closed() { return absl::UnavailableError("the server is draining"); }
-
-}  // namespace
-
 void TaskQueue::Push(Task task) {
   absl::Status refusal;
   {
     MutexLock lock(mutex_);
     if (is_closed_) {
-      refusal = Closed();
+      refusal = Draining();
     } else if (tasks_.size() >= max_tasks_) {
       refusal = absl::ResourceExhaustedError(absl::StrCat("the model loader is busy: at most ",
                                                           max_tasks_, " requests may wait for it"));
@@ -38,7 +33,7 @@ void TaskQueue::PushUrgent(Task task) {
       return;
     }
   }
-  task(Closed());
+  task(Draining());
 }
 
 void TaskQueue::RunUrgent() {
@@ -81,7 +76,7 @@ void TaskQueue::Close() {
   }
   for (const std::deque<Task>* const refused : {&urgent, &tasks}) {
     for (const Task& task : *refused) {
-      task(Closed());
+      task(Draining());
     }
   }
 }

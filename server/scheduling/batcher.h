@@ -22,7 +22,8 @@ struct Batch {
   bool is_long = false;
   /// The time when the batch was formed.
   TimePoint start;
-  /// The position in the queue's order: the start tag of the first job.
+  /// The position in the queue's order: the start tag of the first job that was taken, even if it
+  /// turned out to be lost.
   double position = 0;
 };
 

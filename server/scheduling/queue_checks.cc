@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "server/scheduling/refusal.h"
 #include "server/scheduling/request_queue.h"
 
 namespace attention {
@@ -101,7 +102,7 @@ absl::Status RequestQueue::SpreadRetries(const Candidate& candidate, const absl:
 
 absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   if (is_closed_) {
-    return absl::UnavailableError("the server is draining");
+    return Draining();
   }
   if (requests_.used() >= limits_.max_requests) {
     return RefuseFor(

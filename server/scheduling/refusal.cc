@@ -16,6 +16,8 @@ absl::Status Refuse(absl::StatusCode code, const std::string& text, const Refusa
   return status;
 }
 
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
 std::optional<Refusal> RefusalOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) {

@@ -41,6 +41,9 @@ struct Refusal {
 /// Returns a status that carries `refusal`.
 absl::Status Refuse(absl::StatusCode code, const std::string& text, const Refusal& refusal);
 
+/// Returns what callers of a server that drains are told: UNAVAILABLE.
+absl::Status Draining();
+
 /// Returns null when the status carries none.
 std::optional<Refusal> RefusalOf(const absl::Status& status);
 

@@ -6,6 +6,7 @@
 
 #include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
@@ -78,7 +79,7 @@ absl::Status RequestQueue::PushAgain(JobPointer job, const WorkEstimate& work) {
   {
     MutexLock lock(mutex_);
     if (is_closed_) {
-      return absl::UnavailableError("the server is draining");
+      return Draining();
     }
     Insert(std::move(job), work);
   }

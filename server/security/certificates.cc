@@ -8,7 +8,10 @@
 #include <ctime>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 #include "server/log/log.h"
@@ -50,13 +53,30 @@ absl::StatusOr<PemFile> ReadPem(const char* flag, const std::string& path) {
   return PemFile{flag, path, *std::move(text)};
 }
 
+// Returns the first certificate. gRPC would drop what follows a part that is broken, so all must be
+// whole.
 absl::StatusOr<CertificatePointer> FirstCertificate(const PemFile& file) {
-  CertificatePointer certificate(PEM_read_bio_X509(file.Open().get(), nullptr, nullptr, nullptr),
-                                 X509_free);
-  if (certificate == nullptr) {
+  int64_t parts = 0;
+  for (const absl::string_view line : absl::StrSplit(file.text, '\n')) {
+    parts += absl::StartsWith(line, "-----BEGIN ") && absl::StrContains(line, "CERTIFICATE-----");
+  }
+  const auto bio = file.Open();
+  CertificatePointer first(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+  if (first == nullptr) {
     return file.Expected("a certificate (PEM)");
   }
-  return certificate;
+  int64_t certificates = 1;
+  while (CertificatePointer(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free) !=
+         nullptr) {
+    ++certificates;
+  }
+  ERR_clear_error();
+  if (certificates != parts) {
+    return absl::InvalidArgumentError(absl::StrCat(file.flag, ": expected ", parts,
+                                                   " whole certificates (PEM), found ",
+                                                   certificates, " in ", file.path));
+  }
+  return first;
 }
 
 // Refuses keys with a password, which nobody could type.

@@ -3,6 +3,7 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -157,11 +158,24 @@ absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
   return table;
 }
 
+// Logs what was read: a warning when it admits nobody.
+void LogTokens(const TokenTable& table, const std::string& path) {
+  const absl::Time now = absl::Now();
+  const bool admits =
+      std::ranges::any_of(table, [&](const auto& entry) { return entry.second.expires > now; });
+  Log(admits ? LogLevel::kInfo : LogLevel::kWarning,
+      absl::StrCat("read ", table.size(), " tokens from ", path,
+                   admits ? ""
+                          : ": expected one that has not expired, found none, so every caller "
+                            "is refused"));
+}
+
 absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& path) {
   std::unique_ptr<TokenStore> store(new TokenStore(path));
   MutexLock lock(store->mutex_);
   store->watch_.HasChanged();
   ASSIGN_OR_RETURN(TokenTable table, ReadTokenFile(path));
+  LogTokens(table, path);
   store->table_ = std::make_shared<const TokenTable>(std::move(table));
   return store;
 }
@@ -178,7 +192,7 @@ std::shared_ptr<const TokenTable> TokenStore::Latest() {
       if (table.ok()) {
         table_ = std::make_shared<const TokenTable>(*std::move(table));
         failure_ = absl::OkStatus();
-        Log(LogLevel::kInfo, absl::StrCat("read ", table_->size(), " tokens from ", path_));
+        LogTokens(*table_, path_);
       } else {
         watch_.Forget();
         if (std::exchange(failure_, table.status()) != table.status()) {

@@ -223,11 +223,21 @@ void SessionTable::Park(const std::string& token, Parked parked) {
   }
 }
 
+std::map<std::string, SessionTable::ParkedUntil>::iterator SessionTable::FindParked(
+    const std::string& token) {
+  const auto found = parked_.find(token);
+  return found != parked_.end() || token.empty()
+             ? found
+             : std::ranges::find_if(parked_, [&](const auto& entry) {
+                 return entry.second.parked.earlier_token == token;
+               });
+}
+
 absl::StatusOr<SessionTable::Parked> SessionTable::Take(
     const std::string& token, const std::string& tenant,
     absl::FunctionRef<absl::Status(const Session&)> check) {
   MutexLock lock(mutex_);
-  const auto found = parked_.find(token);
+  const auto found = FindParked(token);
   if (found == parked_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
         "open.resume_token: expected the token of a session that waits to be resumed, found "

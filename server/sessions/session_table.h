@@ -93,6 +93,9 @@ class SessionTable {
     std::shared_ptr<Place> place;
     /// The tenant that is proven by a token or a certificate; empty: none is.
     std::string tenant = {};
+    /// The token by which the session was resumed last, if its caller may not have got the new one;
+    /// else empty. It resumes the session, too.
+    std::string earlier_token = {};
   };
   /// Keeps the session until it is taken, or its time_to_live is over. `token` comes from
   /// MakeResumeToken, and is what protects the session: a tenant that is not proven does not count.
@@ -123,6 +126,9 @@ class SessionTable {
   };
 
   void Leave(const std::string& account);
+  /// Returns the parked session of a token, or of an earlier one; parked_.end() when there is none.
+  std::map<std::string, ParkedUntil>::iterator FindParked(const std::string& token)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Does what EndOneParkedFor does, with any measure of what accounts have. Calls the measure
   /// under the lock.
   bool EndOneParked(const std::string& account,

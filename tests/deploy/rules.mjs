@@ -167,7 +167,8 @@ function* rollout({ objects, deployment, pod, container, config }) {
   if (!((deployment.spec.progressDeadlineSeconds ?? 600) > starting)) yield `Deployment: progressDeadlineSeconds: a pod may take ${starting} s`;
   const sleep = container.lifecycle?.preStop?.sleep?.seconds ?? 0;
   if (!(sleep > 0)) yield 'preStop: balancers need time to forget the pod';
-  if (!(seconds(config.drain_delay) > 1.1 * seconds(config.max_connection_age))) {
+  const age = seconds(config.max_connection_age);
+  if (!(age === 0 || seconds(config.drain_delay) > 1.1 * age)) {
     yield `drain_delay: expected more than max_connection_age (${config.max_connection_age}, which gRPC varies by a tenth), found ${config.drain_delay}`;
   }
   if (!(pod.spec.terminationGracePeriodSeconds > sleep + seconds(config.drain_delay) + seconds(config.grace_period))) {

@@ -58,11 +58,13 @@ const declared = (within: Declared | undefined, path: string): Declared | undefi
   path.split(".").reduce((found, name) => found?.nested?.[name], within);
 const PACKAGE = declared(published as Declared, "attention.v1")!;
 
+/** Half of a character beyond U+FFFF, which no UTF-8 has. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
 const INTEGER = ["an integer", Number.isSafeInteger] as const;
 const NUMBER = ["a number", (value: unknown) => typeof value === "number"] as const;
 const SCALARS: Readonly<Record<string, readonly [kind: string, holds: (value: unknown) => boolean]>> = {
   bool: ["true or false", (value) => typeof value === "boolean"],
-  string: ["a text", (value) => typeof value === "string"],
+  string: ["a text", (value) => typeof value === "string" && !LONE_SURROGATE.test(value)],
   int32: ["an integer of 32 bits", (value) => typeof value === "number" && value === (value | 0)],
   int64: INTEGER,
   float: NUMBER,
@@ -77,6 +79,9 @@ export function valueOf<T>(type: string, given: unknown, where: string, within =
   const scalar = SCALARS[type];
   if (scalar !== undefined) {
     const value = typeof given === "bigint" ? Number(given) : given;
+    if (typeof value === "string" && LONE_SURROGATE.test(value)) {
+      throw new TypeError(`${where}: expected characters of UTF-8, found a lone surrogate`);
+    }
     if (!scalar[1](value)) {
       throw wrong(where, scalar[0], given);
     }

@@ -6,6 +6,7 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/inflate.h"
 #include "proto/codec/status.h"
+#include "server/scheduling/refusal.h"
 #include "server/security/access.h"
 #include "server/services/plan/plan_prefix.h"
 #include "server/services/reply/encode_reply.h"
@@ -42,8 +43,7 @@ void AttendCall::OnRequest(bool ok) {
   environment_.access.CountCall(context_);
   metadata_ = IdentifyCall(context_);
   is_admitted_ = environment_.admission.TryEnter();
-  const absl::Status status =
-      is_admitted_ ? CheckHeaders() : absl::UnavailableError("the server is draining");
+  const absl::Status status = is_admitted_ ? CheckHeaders() : Draining();
   if (!status.ok()) {
     // Only a refused token counts as a call without work.
     if (!absl::IsUnauthenticated(status)) {

@@ -15,7 +15,8 @@ constexpr std::chrono::seconds kMaxRounding{1};
 // Returns whether a call that began at `begin` and is cancelled now was cancelled because of its
 // deadline.
 // Its client ends it too, and a little earlier than the server's clock says: clients round the
-// deadline that they send up, by at most a hundredth.
+// deadline upwards before they send it, by at most a hundredth. The server allows for a 64th, and
+// for at most kMaxRounding.
 bool IsCancelledByDeadline(const grpc::ServerContext& context, TimePoint begin) {
   const TimePoint now = std::chrono::steady_clock::now();
   const TimePoint deadline = SteadyDeadline(context, now);

@@ -215,7 +215,7 @@ void DuplexCall::Abandon(const absl::Status& status) noexcept {
 }
 
 // Called after an exception of OnRequest or OnRead, before there is a request; the other handlers
-// do not throw.
+// contain theirs.
 void DuplexCall::OnFailure(const absl::Status& status) noexcept {
   {
     MutexLock lock(mutex_);

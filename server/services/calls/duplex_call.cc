@@ -7,6 +7,7 @@
 #include "core/runtime/status_macros.h"
 #include "proto/codec/inflate.h"
 #include "proto/codec/status.h"
+#include "server/scheduling/refusal.h"
 
 namespace attention {
 namespace {
@@ -119,8 +120,7 @@ absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
         "authorization: expected a token of the tenant who made the call, found one that now "
         "belongs to another tenant");
   }
-  return environment_.admission.TryEnter() ? absl::OkStatus()
-                                           : absl::UnavailableError("the server is draining");
+  return environment_.admission.TryEnter() ? absl::OkStatus() : Draining();
 }
 
 void DuplexCall::OnRead(bool ok) {

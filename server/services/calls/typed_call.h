@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/codec/arena_message.h"
 #include "proto/codec/status.h"
+#include "server/scheduling/refusal.h"
 #include "server/services/calls/call_environment.h"
 #include "server/services/calls/call_metadata.h"
 #include "server/services/calls/completion_threads.h"
@@ -157,7 +158,7 @@ class TypedCall final : public MessageReceiver,
     caller_ = *std::move(caller);
     is_admitted_ = method_.is_admitted && method_.calls.admission.TryEnter();
     if (method_.is_admitted && !is_admitted_) {
-      Finish(absl::UnavailableError("the server is draining"));
+      Finish(Draining());
       return;
     }
     reception_.Begin(this->weak_from_this(), MaxMessageBytes(method_.right));

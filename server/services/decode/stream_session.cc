@@ -91,6 +91,7 @@ absl::Status StreamSession::Resume(const DecodeAction& action, v1::DecodeResult&
     return CheckRight(action.caller, session);
   };
   std::string resume_token = SessionTable::MakeResumeToken();
+  std::string earlier_token = open.resume_token();
   result.set_resume_token(resume_token);  // after this nothing fails
   absl::StatusOr<SessionTable::Parked> parked =
       table_.Take(open.resume_token(), action.caller.tenant, check);
@@ -102,6 +103,7 @@ absl::Status StreamSession::Resume(const DecodeAction& action, v1::DecodeResult&
   session_ = std::move(parked->session);
   place_ = std::move(parked->place);
   resume_token_ = std::move(resume_token);
+  earlier_token_ = std::move(earlier_token);
   return absl::OkStatus();
 }
 
@@ -131,6 +133,7 @@ absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& actio
         "action: expected `open` as the first action of a stream, found another");
   }
   action->session = session_;
+  earlier_token_.clear();
   const int64_t number = action->request.message.sequence();
   ASSIGN_OR_RETURN(SessionSequence* const sequence, session_->Find(number));
   if (sequence->is_busy) {
@@ -250,7 +253,8 @@ void StreamSession::Leave(bool is_clean, const std::string& tenant) {
   MutexLock lock(mutex_);
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
     const absl::Status parked = ContainVoid("keeping the session", [&] {
-      table_.Park(resume_token_, {std::move(session_), std::move(place_), tenant});
+      table_.Park(resume_token_,
+                  {std::move(session_), std::move(place_), tenant, std::move(earlier_token_)});
     });
     if (!parked.ok()) {
       LogFailure(parked);

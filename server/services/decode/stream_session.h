@@ -87,6 +87,9 @@ class StreamSession {
   /// busy.
   std::shared_ptr<Session> session_ ABSL_GUARDED_BY(mutex_);
   std::string resume_token_ ABSL_GUARDED_BY(mutex_);
+  /// The token by which the session was resumed, until an action shows that the caller has the new
+  /// one.
+  std::string earlier_token_ ABSL_GUARDED_BY(mutex_);
   /// The actions that wait, by sequence.
   std::map<int64_t, std::list<ActionPointer>> waiting_ ABSL_GUARDED_BY(mutex_);
 };

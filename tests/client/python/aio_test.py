@@ -65,6 +65,20 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
             await session.truncate(0)
             np.testing.assert_array_equal((await session.step(x[:2])).output, whole)
 
+    async def test_a_task_that_is_cancelled_at_any_moment_of_a_session_ends(self):
+        async def decode():
+            async with self.client.session(model="demo") as session:
+                while True:
+                    await session.step(seeded(1, 512))
+
+        for turns in range(150):
+            task = asyncio.ensure_future(decode())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task], timeout=60)
+            self.assertTrue(task.cancelled(), f"after {turns} turns of the loop")
+
     async def test_what_servers_say_and_errors(self):
         self.assertIn("demo", [model.name for model in await self.client.list_models()])
         self.assertTrue(await self.client.check_health())

@@ -16,7 +16,7 @@ class WireTest(unittest.TestCase):
     def test_requests_are_what_protobuf_reads(self):
         q, mask = seeded(3, 2, 4), np.tri(3, dtype=bool)
         data = attend_request(
-            None, dict(query=q, key=q, value=q[..., :1], mask=mask, bias=mask, causal=True, sinks=[1.0, 2.0])
+            None, dict(query=q, key=q, value=q[..., :1], mask=mask, bias=mask.astype(np.float64), causal=True, sinks=[1.0, 2.0])
         ).encode()
         message = message_class("AttendRequest").FromString(data)
         wire = message.query_key_value

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import gc
+import random
+import signal
 import unittest
 import weakref
 
@@ -49,6 +51,26 @@ class SessionTest(ServedTest):
         np.testing.assert_array_equal(np.float32(step.top_logits.logits), whole[step.top_logits.ids])
         self.assertEqual([type(token) for token in step.top_logits.tokens], [bytes] * 3)
         self.assertAlmostEqual(step.top_logits.log_sum_exp, float(np.log(np.exp(np.float64(whole)).sum())), places=4)
+
+    def test_an_interrupt_at_any_moment_leaves_a_client_that_works(self):
+        moment = random.Random(1)
+        interrupts = 0
+        earlier = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGALRM, earlier)
+        for _ in range(300):
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, moment.uniform(1e-5, 4e-3))
+                    with self.client.session(model="demo") as session:
+                        for _ in range(5):
+                            session.step(seeded(1, 512))
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            except (KeyboardInterrupt, RuntimeError):  # of Python's own locks, which an interrupt can unlock twice
+                interrupts += 1
+        self.assertGreater(interrupts, 0)
+        with self.client.session(model="demo") as session:
+            self.assertEqual(session.step(seeded(2, 512)).length, 2)
 
     def test_forks_go_their_own_way(self):
         with self.client.session(model="gpt2") as session:

@@ -107,7 +107,7 @@ TEST_F(ModelCatalogTest, ThrowingLoadersAreFailures) {
   EXPECT_THAT(StateOf(catalog, "a", 1).error,
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("memory")));
   EXPECT_THAT(StateOf(catalog, "b", 1).error,
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("/b: oh")));
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("/b: loading failed: oh")));
 }
 
 TEST_F(ModelCatalogTest, LoadsNothingMoreWhenItIsToldToStop) {

@@ -147,5 +147,29 @@ TEST_F(TlsTest, DoesNotStartWithoutAWholePair) {
                                                    ": No such file or directory"));
 }
 
+TEST_F(TlsTest, RefusesFilesWithAPartThatIsBroken) {
+  Install("server", "server");
+  const std::string one = TextOf(TlsFile("server.pem")), other = TextOf(TlsFile("ca.pem"));
+  const auto check = [&](const char* flag, const std::string& text) {
+    ServerOptions options = Options();
+    options.tls_client_ca = TlsFile("ca.pem");
+    std::string& path =
+        flag == std::string("--tls-certificate") ? options.tls_certificate : options.tls_client_ca;
+    path = folder_.Write("chain", text);
+    return Server::Check(options);
+  };
+  for (const char* flag : {"--tls-certificate", "--tls-client-ca"}) {
+    EXPECT_THAT(check(flag, one + other), IsOk());
+    EXPECT_THAT(check(flag, one + TextOf(TlsFile("server.key"))), IsOk());
+    std::string broken = one + other;
+    broken[one.size() + other.size() / 2] = '!';
+    for (const std::string& text : {broken, (one + other).substr(0, one.size() + 200)}) {
+      EXPECT_THAT(check(flag, text),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           StartsWith(absl::StrCat(flag, ": expected 2 whole certificates"))));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace attention

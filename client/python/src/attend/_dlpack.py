@@ -33,10 +33,17 @@ _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 
+def check_unmasked(value: Any, name: str) -> None:
+    """TypeError for a masked array."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name}: expected an array without a mask, found a masked array (.filled() gives its values)")
+
+
 def as_array(value: Any, name: str = "tensor") -> "np.ndarray[Any, Any]":
     """Returns a numpy array: a view where numpy can make one, or a copy of the bits of a bfloat16 tensor, as BF16_BITS.
 
-    TypeError for a tensor that is not on the CPU."""
+    TypeError for a tensor that is not on the CPU, and for a masked array, whose mask would be lost."""
+    check_unmasked(value, name)
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         try:
             return np.asarray(value)

@@ -8,7 +8,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from attend import _fields, _keywords, _proto
-from attend._dlpack import as_array
+from attend._dlpack import as_array, check_unmasked
 from attend._tensors import TensorWriter, home_dtype, wire_dtype
 from attend._wire import encode
 
@@ -188,6 +188,10 @@ def _write_options(keywords: Mapping[str, Any], message: Any, writer: TensorWrit
 
 
 def _bias(value: Any) -> Array:
+    check_unmasked(value, "bias")
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind in ("b", "c"):
+        raise TypeError(f"bias: expected numbers to add to logits [.., Sq, Sk], found {value.dtype} (mask= leaves keys out)")
     try:
         return np.asarray(value, np.float32)
     except (TypeError, ValueError) as error:
@@ -195,6 +199,7 @@ def _bias(value: Any) -> Array:
 
 
 def _mask(value: Any) -> Array:
+    check_unmasked(value, "mask")
     try:
         mask = np.asarray(value)
     except (TypeError, ValueError) as error:

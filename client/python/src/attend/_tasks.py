@@ -36,6 +36,23 @@ async def next_message(call: Any) -> Optional[bytes]:
     return None if data is grpc.aio.EOF else data
 
 
+async def _within(seconds: float, call: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """Waits for a call at most `seconds`; then it is cancelled, and not done. asyncio.wait_for, before Python 3.12, loses a
+    cancellation that comes together with the result."""
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+    return task
+
+
+async def apart(begin: Callable[[], T], undo: Callable[[T], object]) -> T:
+    """Returns begin(), which does not block: no interrupt reaches a task within it."""
+    return begin()
+
+
 class Line:
     """A channel between calls. grpc.aio connects it without being watched."""
 
@@ -45,8 +62,7 @@ class Line:
 
     async def pause(self, seconds: float) -> None:
         """Waits `seconds`, or until the channel is closed."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._is_closed.wait(), seconds)
+        await _within(seconds, self._is_closed.wait())
 
     async def look(self, timeout: float) -> None:
         """Waits until a channel that is looking for its server has found it, at most `timeout` or half a second."""
@@ -72,10 +88,10 @@ class Mailbox(Generic[T]):
 
     async def get(self, timeout: float) -> Optional[T]:
         """Waits for an item, at most `timeout` seconds; then TimeoutError."""
-        try:
-            return await asyncio.wait_for(self._queue.get(), timeout)
-        except asyncio.TimeoutError:
-            raise TimeoutError from None
+        task = await _within(timeout, self._queue.get())
+        if not task.done():
+            raise TimeoutError
+        return task.result()
 
     def __aiter__(self) -> "Mailbox[T]":
         return self

@@ -7,7 +7,7 @@ import contextlib
 import queue
 import threading
 import time
-from typing import Any, Callable, Generic, Iterator, Optional, TypeVar
+from typing import Any, Callable, Generic, Iterator, Optional, Tuple, TypeVar, cast
 
 import grpc
 
@@ -26,6 +26,40 @@ def next_message(call: Any) -> Optional[bytes]:
     """Waits for the next message of a stream; None at its end."""
     data: Optional[bytes] = next(call, None)
     return data
+
+
+def apart(begin: Callable[[], T], undo: Callable[[T], object]) -> T:
+    """Returns begin(), which runs on a thread of its own: an interrupt (Ctrl-C) reaches only the caller, not the locks that gRPC
+    has meanwhile. What has begun when the caller is interrupted is undone on that thread."""
+    ended: "queue.SimpleQueue[Tuple[Optional[T], Optional[BaseException]]]" = queue.SimpleQueue()
+    lock, has_left = threading.Lock(), threading.Event()
+
+    def run() -> None:
+        try:
+            result = begin()
+        except BaseException as error:
+            ended.put((None, error))
+            return
+        with lock:
+            if not has_left.is_set():
+                ended.put((result, None))
+                return
+        undo(result)
+
+    try:
+        threading.Thread(target=run, name="attend-begin", daemon=True).start()
+        result, error = ended.get()
+    except BaseException:
+        with lock:
+            has_left.set()
+        with contextlib.suppress(queue.Empty):  # it had begun, and nobody will have it
+            result, error = ended.get_nowait()
+            if error is None:
+                threading.Thread(target=undo, args=(result,), name="attend-begin", daemon=True).start()
+        raise
+    if error is not None:
+        raise error
+    return cast(T, result)
 
 
 class Line:

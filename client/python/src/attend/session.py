@@ -13,7 +13,7 @@ from attend._actions import Action, Actions
 from attend._keywords import StepKeywords, spelled_out
 from attend._process import Maker
 from attend._requests import Request
-from attend._threads import Line, Lock, Mailbox, Worker
+from attend._threads import Line, Lock, Mailbox, Worker, apart
 from attend._wire import MalformedMessage, Received
 from attend.errors import AlreadyExists, AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
@@ -76,7 +76,7 @@ class Session:
         self._requests = Mailbox()
         self._maker.calls.add(self._requests)
         try:
-            self._call = self._start(self._requests)
+            self._call = apart(self._begin, _cancel)
             find, call = weakref.ref(self), self._call
             self._reader = Worker(lambda: _read(find, call))
             opened = self._act(self._actions.open(), deadline)
@@ -85,6 +85,9 @@ class Session:
             raise
         self.resume_token = opened.resume_token
         self.length = opened.length
+
+    def _begin(self) -> Any:
+        return self._start(self._requests)
 
     @spelled_out(StepKeywords)
     def step(self, hidden_states: Optional["Rows"] = None, **step: "Unpack[StepKeywords]") -> StepResult:
@@ -206,6 +209,10 @@ class Session:
         if isinstance(error, DeadlineExceeded):
             return DeadlineExceeded(f"server {self._server}: the session has ended with its lifetime of {self._lifetime:g} s")
         return error
+
+
+def _cancel(call: Any) -> None:
+    call.cancel()
 
 
 def _read(find: "Callable[[], Optional[Session]]", call: Any) -> None:

@@ -34,7 +34,8 @@
 {{- end }}
 {{- with .Values.config }}
 {{- /* gRPC varies the age by a tenth. */}}
-{{- if le (include "attend.seconds" .drain_delay | float64) (mulf 1.1 (include "attend.seconds" .max_connection_age)) }}
+{{- $age := include "attend.seconds" .max_connection_age | float64 }}
+{{- if and (gt $age 0.0) (le (include "attend.seconds" .drain_delay | float64) (mulf 1.1 $age)) }}
 {{- fail (printf "config.drain_delay: expected more than 1.1 times config.max_connection_age, %s, found %s" .max_connection_age .drain_delay) }}
 {{- end }}
 {{- /* The table of deploy/README.md. Models need the rest. */}}
