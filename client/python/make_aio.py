@@ -46,7 +46,6 @@ SESSION = {
     "        return self\n": "        await self.open()\n        return self\n",
     "            self.close()": "            await self.close()",
     "self._line.look(": "await self._line.look(",
-    "self._call = apart(": "self._call = await apart(",
     "self._act(": "await self._act(",
     "= messages.get(": "= await messages.get(",
     "if not self._reader": "if not await self._reader",

@@ -42,6 +42,9 @@ export class Attempts {
     const timer = alarm(this.deadline - Date.now(), () => giveUp(new AttendError("DEADLINE_EXCEEDED", late)));
     const abort = (): void => giveUp(this.signal!.reason);
     this.signal?.addEventListener("abort", abort);
+    if (this.signal?.aborted) {
+      abort(); // it was before anybody listened
+    }
     try {
       const result = await Promise.race([work, end]);
       this.signal?.throwIfAborted();

@@ -32,7 +32,8 @@ export function wrong(where: string, expected: string, found: unknown): TypeErro
 
 /** Throws TypeError for what is no object with keys. */
 export function checkObject(given: unknown, where: string): asserts given is object {
-  if (typeof given !== "object" || given === null || Array.isArray(given) || ArrayBuffer.isView(given)) {
+  // The keys of a Map are none of the object's.
+  if (typeof given !== "object" || given === null || Array.isArray(given) || ArrayBuffer.isView(given) || given instanceof Map) {
     throw wrong(where, "an object", given);
   }
 }

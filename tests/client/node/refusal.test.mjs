@@ -80,6 +80,7 @@ describe("a server that refuses", () => {
       [{ model: "demo", hiddenStates: null }, /hiddenStates: expected a Tensor/],
       [{ model: "demo", text: [null] }, /text\[0\]: expected a text, found null/],
       [{ model: "demo", text: "the cat \u{1F600}".slice(0, 9) }, /text\[0\]: expected characters of UTF-8, found a lone surrogate/],
+      [{ model: "demo", tokenIds: [1], options: new Map([["causal", true]]) }, /options: expected an object, found Map/],
       [{ model: "\udc00", tokenIds: [1] }, /model: expected characters of UTF-8, found a lone surrogate/],
       [{ model: "demo", text: 5 }, /text: expected a list, found 5/],
       // Inputs of another kind.

@@ -79,6 +79,21 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
             await asyncio.wait([task], timeout=60)
             self.assertTrue(task.cancelled(), f"after {turns} turns of the loop")
 
+    def test_a_client_in_another_event_loop_than_its_own_says_so(self):
+        async def make():
+            return attend.AsyncClient(self.server.address)
+
+        async def use():
+            with self.assertRaisesRegex(attend.FailedPrecondition, "client: expected the event loop in which it was made"):
+                await client.list_models()
+
+        first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+        client = first.run_until_complete(make())
+        second.run_until_complete(use())
+        first.run_until_complete(client.close())
+        first.close()
+        second.close()
+
     async def test_what_servers_say_and_errors(self):
         self.assertIn("demo", [model.name for model in await self.client.list_models()])
         self.assertTrue(await self.client.check_health())

@@ -11,7 +11,7 @@ from typing import Any, Awaitable, Callable, Coroutine, Generic, Optional, TypeV
 import grpc.aio
 
 from attend._threads import LOOK_SECONDS, Connectivity
-from attend.errors import Cancelled
+from attend.errors import Cancelled, FailedPrecondition
 
 T = TypeVar("T")
 Lock = contextlib.nullcontext  # between two awaits a task has the event loop for itself
@@ -48,8 +48,8 @@ async def _within(seconds: float, call: Coroutine[Any, Any, T]) -> "asyncio.Task
     return task
 
 
-async def apart(begin: Callable[[], T], undo: Callable[[T], object]) -> T:
-    """Returns begin(), which does not block: no interrupt reaches a task within it."""
+def begun(begin: Callable[[], Any]) -> Any:
+    """Returns the call that begin() begins: no interrupt reaches a task within it."""
     return begin()
 
 
@@ -59,6 +59,15 @@ class Line:
     def __init__(self, channel: Any) -> None:
         self._channel = channel
         self._is_closed = asyncio.Event()
+        try:
+            self._loop: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
+        except RuntimeError:  # made outside a coroutine, for a loop that runs later
+            self._loop = None
+
+    def check(self) -> None:
+        """FailedPrecondition in another event loop than the one that ran when the client was made: gRPC would fail or hang."""
+        if self._loop not in (None, asyncio.get_running_loop()):
+            raise FailedPrecondition("client: expected the event loop in which it was made, found another: make a client for each")
 
     async def pause(self, seconds: float) -> None:
         """Waits `seconds`, or until the channel is closed."""

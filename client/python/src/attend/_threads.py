@@ -7,7 +7,7 @@ import contextlib
 import queue
 import threading
 import time
-from typing import Any, Callable, Generic, Iterator, Optional, Tuple, TypeVar, cast
+from typing import Any, Callable, Generic, Iterator, Optional, Tuple, TypeVar
 
 import grpc
 
@@ -28,38 +28,38 @@ def next_message(call: Any) -> Optional[bytes]:
     return data
 
 
-def apart(begin: Callable[[], T], undo: Callable[[T], object]) -> T:
-    """Returns begin(), which runs on a thread of its own: an interrupt (Ctrl-C) reaches only the caller, not the locks that gRPC
-    has meanwhile. What has begun when the caller is interrupted is undone on that thread."""
-    ended: "queue.SimpleQueue[Tuple[Optional[T], Optional[BaseException]]]" = queue.SimpleQueue()
+def begun(begin: Callable[[], Any]) -> Any:
+    """Returns the call that begin() begins on a thread of its own: an interrupt (Ctrl-C) reaches only the caller, not the locks that
+    gRPC has meanwhile. A call that has begun when the caller is interrupted is cancelled."""
+    ended: "queue.SimpleQueue[Tuple[Any, Optional[BaseException]]]" = queue.SimpleQueue()
     lock, has_left = threading.Lock(), threading.Event()
 
     def run() -> None:
         try:
-            result = begin()
+            call = begin()
         except BaseException as error:
             ended.put((None, error))
             return
         with lock:
             if not has_left.is_set():
-                ended.put((result, None))
+                ended.put((call, None))
                 return
-        undo(result)
+        call.cancel()
 
     try:
         threading.Thread(target=run, name="attend-begin", daemon=True).start()
-        result, error = ended.get()
+        call, error = ended.get()
     except BaseException:
         with lock:
             has_left.set()
         with contextlib.suppress(queue.Empty):  # it had begun, and nobody will have it
-            result, error = ended.get_nowait()
+            call, error = ended.get_nowait()
             if error is None:
-                threading.Thread(target=undo, args=(result,), name="attend-begin", daemon=True).start()
+                threading.Thread(target=call.cancel, name="attend-begin", daemon=True).start()
         raise
     if error is not None:
         raise error
-    return cast(T, result)
+    return call
 
 
 class Line:
@@ -69,6 +69,9 @@ class Line:
         self._channel = channel
         self._lock = Lock()
         self._is_closed = threading.Event()
+
+    def check(self) -> None:
+        """Any thread may use it."""
 
     def pause(self, seconds: float) -> None:
         """Waits `seconds`, or until the channel is closed. Meanwhile a channel without a connection makes one."""

@@ -140,7 +140,8 @@ class Client:
         """
         self._maker.check()
         request = open_request(session)
-        terms = Terms(self._connection.name, self._connection.attempts(timeout).timeout, seconds(lifetime, "lifetime"))
+        lifetime = seconds(lifetime, "lifetime")
+        terms = Terms(self._connection.name, self._connection.attempts(timeout).timeout, lifetime)
 
         def start(requests: Iterator[bytes]) -> Any:
             return self._start("stream_stream", _calls.method("Decode"), requests, lifetime, metadata)
@@ -224,6 +225,7 @@ class Client:
     def _start(self, kind: str, name: str, request: Any, timeout: float, metadata: Metadata) -> Any:
         """Begins a call. Returns it; of kind unary_unary, finished() has its answer. Cancelled if the client is closed."""
         self._maker.check()
+        self._line.check()
         headers = self._connection.headers(metadata)
         try:
             if not self._is_closed:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import grpc
 
 from attend._attempts import REPEATABLE, Attempts, Budget
-from attend._fields import mapping, seconds, visible
+from attend._fields import flag, mapping, seconds, text, visible
 from attend.errors import Unavailable
 
 # Targets that gRPC reads in another way than host:port, whose port it would take modulo 65,536.
@@ -59,11 +59,14 @@ class Connection:
     budget: Budget = dataclasses.field(default_factory=Budget)
 
     def __post_init__(self) -> None:
-        seconds(self.timeout, "timeout")
+        self.timeout = seconds(self.timeout, "timeout")
+        self.retries = flag(self.retries, "retries")
         if not isinstance(self.tls, (type(None), bool, Tls)):
             raise TypeError(f"tls: expected True, False or an attend.Tls, found {type(self.tls).__name__}")
         if not isinstance(self.server, abc.Sequence) or not all(isinstance(one, str) for one in self.server):
             raise TypeError(f"server: expected a text or a list of texts, found {self.server!r}")
+        for address in self.addresses:
+            text(address, "server")
         if not self.addresses or not all(self.addresses):
             raise ValueError(f"server: expected host:port, dns:///name:port or unix:/path, found {self.server!r}")
         if len(self.addresses) == 1 and not self.addresses[0].startswith(_SCHEMES):

@@ -13,7 +13,7 @@ from attend._actions import Action, Actions
 from attend._keywords import StepKeywords, spelled_out
 from attend._process import Maker
 from attend._requests import Request
-from attend._threads import Line, Lock, Mailbox, Worker, apart
+from attend._threads import Line, Lock, Mailbox, Worker, begun
 from attend._wire import MalformedMessage, Received
 from attend.errors import AlreadyExists, AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
 from attend.results import SessionState, StepResult
@@ -76,7 +76,7 @@ class Session:
         self._requests = Mailbox()
         self._maker.calls.add(self._requests)
         try:
-            self._call = apart(self._begin, _cancel)
+            self._call = begun(self._begin)
             find, call = weakref.ref(self), self._call
             self._reader = Worker(lambda: _read(find, call))
             opened = self._act(self._actions.open(), deadline)
@@ -209,10 +209,6 @@ class Session:
         if isinstance(error, DeadlineExceeded):
             return DeadlineExceeded(f"server {self._server}: the session has ended with its lifetime of {self._lifetime:g} s")
         return error
-
-
-def _cancel(call: Any) -> None:
-    call.cancel()
 
 
 def _read(find: "Callable[[], Optional[Session]]", call: Any) -> None:
