@@ -14,7 +14,7 @@ extern const Asset kCompletionScript;
 namespace {
 
 constexpr char kCompletionExamples[] = R"(Examples:
-  source <(attend completion bash)                  in ~/.bashrc
+  source <(attend completion bash)                # in ~/.bashrc
   attend completion bash > ~/.local/share/bash-completion/completions/attend
   attend completion zsh > ~/.zfunc/_attend        # with fpath+=(~/.zfunc) before compinit
 

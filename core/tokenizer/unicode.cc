@@ -232,7 +232,11 @@ std::unique_ptr<icu::BreakIterator> NewGraphemeIterator(UErrorCode& error) {
   static const std::unique_ptr<const icu::BreakIterator> first(
       icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), first_error));
   error = first_error;
-  return std::unique_ptr<icu::BreakIterator>(U_SUCCESS(error) ? first->clone() : nullptr);
+  std::unique_ptr<icu::BreakIterator> copy(U_SUCCESS(error) ? first->clone() : nullptr);
+  if (U_SUCCESS(error) && copy == nullptr) {
+    error = U_MEMORY_ALLOCATION_ERROR;
+  }
+  return copy;
 }
 
 }  // namespace
@@ -246,10 +250,10 @@ absl::Status ForEachGrapheme(std::string_view text, absl::FunctionRef<void(std::
   }
   UErrorCode error = U_ZERO_ERROR;
   const std::unique_ptr<icu::BreakIterator> graphemes = NewGraphemeIterator(error);
-  UText source = UTEXT_INITIALIZER;
-  utext_openUTF8(&source, text.data(), std::ssize(text), &error);
+  const icu::LocalUTextPointer source(
+      utext_openUTF8(nullptr, text.data(), std::ssize(text), &error));
   if (U_SUCCESS(error)) {
-    graphemes->setText(&source, error);
+    graphemes->setText(source.getAlias(), error);
     int32_t begin = 0;
     for (int32_t end = graphemes->next(); end != icu::BreakIterator::DONE;
          end = graphemes->next()) {
@@ -257,7 +261,6 @@ absl::Status ForEachGrapheme(std::string_view text, absl::FunctionRef<void(std::
       begin = end;
     }
   }
-  utext_close(&source);
   return StatusOf(error);
 }
 

@@ -22,8 +22,8 @@ constexpr int kMaxTagBytes = 5;
 // The bytes reserved for the length of any message.
 constexpr size_t kLengthBytes = 5;
 // The maximum number of unknown fields and of fields that are not repeated: they may come again,
-// and each time take more memory than their two bytes on the wire. The answer to
-// ListModels has fewer, even with thousands of models.
+// and each time take more memory than their two bytes on the wire. The answer to ListModels has
+// fewer, even with thousands of models.
 constexpr int64_t kMaxOtherFields = int64_t{1} << 22;
 // How many fields are read between two calls of `begin`, and how much memory each call announces.
 constexpr int64_t kFieldsBetweenCalls = int64_t{1} << 16;
