@@ -174,7 +174,11 @@ absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& byte
   v1::DecodeResponse& message = received.message;
   SessionMessage answer{message.id(), message.sequence(), {}, {}};
   if (message.has_part()) {
-    ASSIGN_OR_RETURN(answer.part, ReadStreamMessage(message.part(), received.bytes));
+    message.mutable_parts()->Add()->Swap(message.mutable_part());
+  }
+  for (const v1::AttendStreamResponse& wire : message.parts()) {
+    ASSIGN_OR_RETURN(StreamMessage part, ReadStreamMessage(wire, received.bytes));
+    answer.parts.push_back(std::move(part));
   }
   if (message.has_result()) {
     answer.result = std::move(*message.mutable_result());
@@ -188,8 +192,8 @@ absl::StatusOr<AttendResult> DecodeSessionAnswer(const AttendRequest& step,
   AttendResult result;
   for (const grpc::ByteBuffer& bytes : messages) {
     ASSIGN_OR_RETURN(const SessionMessage message, DecodeSessionMessage(bytes));
-    if (message.part.has_value()) {
-      RETURN_IF_ERROR(assembler.Add(*message.part));
+    for (const StreamMessage& part : message.parts) {
+      RETURN_IF_ERROR(assembler.Add(part));
     }
   }
   RETURN_IF_ERROR(assembler.Finish(result));

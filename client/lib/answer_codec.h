@@ -29,7 +29,8 @@ absl::StatusOr<StreamMessage> DecodeStreamMessage(const grpc::ByteBuffer& bytes)
 struct SessionMessage {
   uint64_t id = 0;
   int64_t sequence = 0;
-  std::optional<StreamMessage> part = {};
+  /// Parts of the answer, in order.
+  std::vector<StreamMessage> parts = {};
   std::optional<v1::DecodeResult> result = {};
 };
 absl::StatusOr<SessionMessage> DecodeSessionMessage(const grpc::ByteBuffer& bytes);

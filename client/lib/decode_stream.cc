@@ -126,8 +126,8 @@ struct DecodeStream::State {
       if (message.id != last_id) {
         return BreakWithUnknownId(last_id, message.id);
       }
-      if (message.part.has_value()) {
-        if (const absl::Status status = on_part(*message.part); !status.ok()) {
+      for (const StreamMessage& part : message.parts) {
+        if (const absl::Status status = on_part(part); !status.ok()) {
           return Break(status);
         }
       }
@@ -160,8 +160,8 @@ struct DecodeStream::State {
       return BreakWithUnknownId(first_id + (open - sent.begin()), message.id);
     }
     SentStep& step = sent[index];
-    if (message.part.has_value()) {
-      if (const absl::Status status = step.assembler.Add(*message.part); !status.ok()) {
+    for (const StreamMessage& part : message.parts) {
+      if (const absl::Status status = step.assembler.Add(part); !status.ok()) {
         return Break(status);
       }
     }

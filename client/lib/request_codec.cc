@@ -60,6 +60,7 @@ absl::StatusOr<grpc::ByteBuffer> EncodeStep(const SessionAction& action, const S
   wire_step.set_model_output(step.model_output);
   wire_step.set_top_logits(step.top_logits);
   wire_step.set_no_output(step.no_output);
+  wire_step.set_join_parts(true);
   return writer.Encode(wire);
 }
 

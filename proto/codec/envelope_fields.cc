@@ -20,6 +20,8 @@ constexpr int64_t kMaxPerSequence = int64_t{1} << 16;
 // The maximum number of tensors; the protocol needs a handful.
 constexpr int64_t kMaxTensors = 64;
 constexpr int64_t kMaxParameters = 256;
+// The maximum number of joined parts of an answer (DecodeStep.join_parts).
+constexpr int64_t kMaxParts = int64_t{1} << 16;
 
 template <typename M>
 bool IsField(const FieldDescriptor& field, int number) {
@@ -32,6 +34,7 @@ const std::map<std::string, int64_t>& Bounds() {
   static const std::map<std::string, int64_t> bounds = {
       {"attention.v1.TextInput.texts", kMaxPerSequence},
       {"attention.v1.AttentionOptions.sequences", kMaxPerSequence},
+      {"attention.v1.DecodeResponse.parts", kMaxParts},
       {"inference.ModelInferRequest.inputs", kMaxTensors},
       {"inference.ModelInferRequest.outputs", kMaxTensors},
       {"inference.ModelInferRequest.raw_input_contents", kMaxTensors},

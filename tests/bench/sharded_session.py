@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Times ShardedSession over several servers against one server that holds all keys, on this machine.
 
-sharded_session.py SITE SERVER [--tokens N] [--shards N] [--page-tokens N] [--cache-dtype D] [--steps N]: SITE is a folder with
-the Python client, as tests/client/python/run.py installs it; SERVER is attend-server. All servers run beside each other, each
-with --threads; medians over --steps single tokens.
+sharded_session.py SITE SERVER [--tokens N] [--shards N] [--page-tokens N] [--cache-dtype D] [--steps N] [--cpp PROGRAM]: SITE is
+a folder with the Python client, as tests/client/python/run.py installs it; SERVER is attend-server. All servers run beside each
+other, each with --threads; medians over --steps single tokens. PROGRAM is attend-sharded-bench, which then does the same with
+the C++ client and an FP32 cache.
 """
 
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import time
 
@@ -26,6 +28,7 @@ def main() -> None:
     parser.add_argument("--cache-dtype", default="fp32")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--cpp")
     flags = parser.parse_args()
     sys.path.insert(0, flags.site)
     os.environ["ATTEND_SERVER"] = flags.server
@@ -71,11 +74,20 @@ def run(flags: argparse.Namespace) -> None:
                 print(f"{name}: {1e3 * statistics.median(values):.2f} ms a token ({1e3 * min(values):.2f} to {1e3 * max(values):.2f})")
             print(f"largest relative error: {max(errors):.2g}")
         sharded.close()
+        if flags.cpp:
+            print("with the C++ client:", flush=True)
+            run_cpp(flags, [server.address for server in servers])
     finally:
         for client in clients:
             client.close()
         for server in servers:
             server.stop()
+
+
+def run_cpp(flags: argparse.Namespace, addresses: list[str]) -> None:
+    numbers = [f"--{name}={value}" for name, value in
+               (("tokens", flags.tokens), ("page-tokens", flags.page_tokens), ("steps", flags.steps))]
+    subprocess.run([flags.cpp, "--one", addresses[0], "--shards", ",".join(addresses[1:]), *numbers], check=True)
 
 
 if __name__ == "__main__":

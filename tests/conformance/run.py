@@ -56,6 +56,7 @@ def expected_requests(kinds):
     text.model_output = text.DESCRIPTOR.fields_by_name["model_output"].enum_type.values_by_name["MEAN_POOLED"].number
     opened, step = kinds["DecodeRequest"](id=1, open={"model": "m"}), kinds["DecodeRequest"](id=2)
     step.step.token_ids.ids.extend([7, 8])
+    step.step.join_parts = True
     return {"attend": [attend], "attend_stream": [attend], "text": [text], "session": [opened, step]}
 
 
@@ -117,7 +118,7 @@ def run(scenario, driver, kinds):
                 check_bits(word, code, output)
         driver.ask("close")
         if len(calls) == 1 and outcomes == ["OK"] and count == 1:
-            check_requests(calls[0], servers[0].requests, kinds)
+            check_requests(calls[0], servers[0], kinds)
     finally:
         for server in servers:
             server.close()
@@ -130,10 +131,14 @@ def check_bits(call, code, output):
     assert output == expected, f"output: expected {expected}, found {output}"
 
 
-def check_requests(call, found, kinds):
-    expected = expected_requests(kinds).get(call, [])
-    whole = found[-len(expected) :] if expected else []
-    for message, data in zip(expected, whole):
+def check_requests(call, server, kinds):
+    """Checks the messages of all attempts of a call whose requests are known."""
+    of_attempt = expected_requests(kinds).get(call)
+    if of_attempt is None:
+        return
+    expected, found = of_attempt * len(server.calls), server.requests
+    assert len(found) == len(expected), f"messages: expected {len(expected)}, found {len(found)}"
+    for message, data in zip(expected, found):
         seen = type(message).FromString(data)
         assert seen == message, f"request: expected {message}, found {seen}"
 

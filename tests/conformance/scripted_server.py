@@ -98,6 +98,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
 
     CODE [pushback=MS]   refuses            begin STEP   sends the first message of a stream, then does STEP
     stall                never answers      cut          its connections end
+    joined               sends the answer to a step as joined parts
     long                 has a row too many in its answer, or its block
     wide                 has rows that are too wide
     short                ends a stream before its summary
@@ -154,7 +155,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
                 self.calls.append(name)
                 self.requests.append(first)
                 step = self._script.pop(0) if self._script else ""
-            answers = self._decode(first, request) if name == "Decode" else iter(self._answers(name, first, step))
+            answers = self._decode(first, request, step) if name == "Decode" else iter(self._answers(name, first, step))
             return self._act(step, answers, context)
 
         return make(answer if is_stream else lambda request, context: next(answer(request, context)))
@@ -207,7 +208,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
             answer.output.MergeFrom(type(answer.output)(**self._rows(shape)))
         return [answer.SerializeToString()]
 
-    def _decode(self, first, requests):
+    def _decode(self, first, requests, script_step):
         make = self._messages["DecodeResponse"]
         opened = self._messages["DecodeRequest"].FromString(first)
         yield make(id=opened.id, result={"usage": {"sequences": 1}}).SerializeToString()
@@ -215,5 +216,11 @@ class ScriptedServer(grpc.GenericRpcHandler):
             self.requests.append(data)
             step = self._messages["DecodeRequest"].FromString(data)
             result = {"length": 2, "usage": {"sequences": 1}, "summary": {}}
-            part = {"rows": {"output": self._rows([2, 4])}}
-            yield make(id=step.id, part=part, result=result).SerializeToString()
+            if script_step == "joined":
+                rows = [self._rows([1, 4], OUTPUT[16 * i :][:16]) for i in range(2)]
+                parts = {"parts": [{"rows": {"first_row": i, "output": output}} for i, output in enumerate(rows)]}
+            elif script_step == "long":
+                parts = {"part": {"rows": {"output": self._rows([3, 4], OUTPUT + OUTPUT[:16])}}}
+            else:
+                parts = {"part": {"rows": {"output": self._rows([2, 4])}}}
+            yield make(id=step.id, result=result, **parts).SerializeToString()

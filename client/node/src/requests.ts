@@ -47,7 +47,8 @@ export function openSession(request: SessionRequest): OpenSession {
 export function decodeStep(step: StepRequest): DecodeStep {
   checkKnown(step, STEP_KEYS, "step");
   const { modelOutput, topLogits, noOutput } = step;
-  return { ...inputOf(step), ...valueOf<DecodeStep>("DecodeStep", { modelOutput, topLogits, noOutput }, "step") };
+  const fields = valueOf<DecodeStep>("DecodeStep", { modelOutput, topLogits, noOutput }, "step");
+  return { ...inputOf(step), ...fields, joinParts: true };
 }
 
 type WireInput = Pick<WireRequest, "hiddenStates" | "tokenIds" | "queryKeyValue" | "text">;

@@ -221,11 +221,11 @@ export class Session {
       return this.break(malformed(`expected an answer to an action under way, found one to ${message.id}`));
     }
     try {
-      if (message.part) {
+      for (const part of message.part ? [message.part, ...message.parts] : message.parts) {
         if (waiting.parts === undefined) {
           throw malformed("parts of an answer: expected none, found some");
         }
-        waiting.parts.add(readBlock(message.part));
+        waiting.parts.add(readBlock(part));
       }
     } catch (error) {
       return this.break(error);

@@ -10,6 +10,9 @@
 namespace attention {
 namespace {
 
+// The maximum size of a part besides its elements and texts.
+constexpr int64_t kPartFieldsBytes = 256;
+
 std::vector<ReplyPart> PartsOf(const v1::DecodeStep& step, const AttendReply& reply) {
   std::vector<ReplyPart> parts;
   TokenRange tokens;
@@ -31,6 +34,11 @@ std::vector<ReplyPart> PartsOf(const v1::DecodeStep& step, const AttendReply& re
   return parts;
 }
 
+// Returns whether all parts fit one message.
+bool FitOneMessage(const std::vector<ReplyPart>& parts, const AttendReply& reply) {
+  return reply.size_bytes() + std::ssize(parts) * kPartFieldsBytes <= kRowBlockBytes;
+}
+
 }  // namespace
 
 void WriteStepParts(const DecodeAction& action, const AttendReply& reply,
@@ -45,6 +53,12 @@ void WriteStepParts(const DecodeAction& action, const AttendReply& reply,
     NameTokens(action.session->plan().target.model->tokenizer(), top);
   }
   const std::vector<ReplyPart> parts = PartsOf(request.step(), reply);
+  if (request.step().join_parts() && FitOneMessage(parts, reply)) {
+    for (const ReplyPart& part : parts) {
+      WritePart(reply, part, encoder, *response.add_parts());
+    }
+    return;
+  }
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i + 1 == parts.size()) {
       WritePart(reply, parts[i], encoder, *response.mutable_part());

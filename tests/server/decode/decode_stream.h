@@ -21,6 +21,9 @@ struct DecodeAnswer {
   std::string rows;  // the bytes of all row blocks
   std::vector<std::string> tokens;
   size_t largest_message = 0;
+  int num_messages = 0;
+  std::vector<std::string> parts;  // the bytes of each AttendStreamResponse
+  bool has_joined_parts = false;
 
   absl::StatusCode code() const { return static_cast<absl::StatusCode>(result.code()); }
 };
@@ -56,9 +59,13 @@ class DecodeStream {
     DecodeAnswer answer;
     for (v1::DecodeResponse message; stream_->Read(&message);) {
       answer.largest_message = std::max(answer.largest_message, message.ByteSizeLong());
-      answer.rows += message.part().rows().output().data();
-      for (const std::string& token : message.part().tokens().tokens().tokens()) {
-        answer.tokens.push_back(token);
+      ++answer.num_messages;
+      if (message.has_part()) {
+        Take(message.part(), answer);
+      }
+      for (const v1::AttendStreamResponse& part : message.parts()) {
+        answer.has_joined_parts = true;
+        Take(part, answer);
       }
       if (message.has_result()) {
         answer.id = message.id();
@@ -94,6 +101,14 @@ class DecodeStream {
   }
 
  private:
+  static void Take(const v1::AttendStreamResponse& part, DecodeAnswer& answer) {
+    answer.parts.push_back(part.SerializeAsString());
+    answer.rows += part.rows().output().data();
+    for (const std::string& token : part.tokens().tokens().tokens()) {
+      answer.tokens.push_back(token);
+    }
+  }
+
   std::unique_ptr<v1::AttentionService::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::DecodeRequest, v1::DecodeResponse>> stream_;

@@ -42,10 +42,10 @@ class Action(Generic[T]):
     def add(self, received: Received) -> Union[None, T, AttendError]:
         """Takes a message. Returns the result, the server's error, or None before the last. MalformedMessage if it does not fit."""
         message = received.message
-        if message.HasField("part"):
+        for part in [message.part, *message.parts] if message.HasField("part") else message.parts:
             if self.parts is None:
                 raise MalformedMessage("parts of an answer: expected none, found some")
-            self.parts.add(read_block(received, message.part, self._request.home))
+            self.parts.add(read_block(received, part, self._request.home))
         if not message.HasField("result"):
             return None
         if message.result.code != 0:

@@ -75,6 +75,7 @@ def step_request(hidden_states: Any, keywords: Mapping[str, Any]) -> Request:
     writer = TensorWriter()
     home = _write_input(hidden_states, keywords, message.step, writer)
     _write_fields(("model_output", "top_logits", "no_output"), keywords, message.step)
+    message.step.join_parts = True
     return Request(message, writer, home)
 
 
