@@ -39,7 +39,8 @@ inline int64_t NextPage(const KvCache& cache, int64_t token) {
 struct FreeablePage {
   std::string account;
   int64_t size_bytes = 0;
-  /// The number of caches that would still have it.
+  /// The number of caches that still use the page when all prefixes and the parked sessions counted
+  /// so far are gone. 0: the page is then free.
   int64_t num_users = 0;
 };
 

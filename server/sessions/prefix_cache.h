@@ -66,10 +66,10 @@ class PrefixHold {
 
 /// A tree of prefixes for each owner, within one budget. Thread-safe.
 ///
-/// Beyond the budget the least recently used leaf goes: of the leaves of the account that adds and
-/// of accounts that hold more. So no account can end the prefixes of accounts that hold less. The
-/// prefixes of a model are not found any more when the model is gone; they go when the next owner
-/// comes, or when others need their room.
+/// When the budget is exceeded, the least recently used leaf is removed. Only leaves of the account
+/// that adds, and of accounts that hold more, may be removed: no account can end the prefixes of
+/// accounts that hold less. The prefixes of a model that is gone are not found any more. They are
+/// removed when the next owner comes, or when others need their room.
 class PrefixCache {
  public:
   /// The tokens of a page of the caches that share prefixes: the fewest that a page can have.

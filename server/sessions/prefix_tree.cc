@@ -230,15 +230,21 @@ bool PrefixTree::IsInUse(const Node& leaf) const {
 }
 
 bool PrefixTree::VisitPages(absl::FunctionRef<bool(const CachePage& page)> visit) const {
-  std::vector<const Node*> rest = {&root_};
-  while (!rest.empty()) {
-    const Node* node = rest.back();
-    rest.pop_back();
-    for (const auto& [_, child] : node->children) {
-      rest.push_back(child.get());
+  std::vector<const Node*> nodes = {&root_};  // parents before their children
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const auto& [_, child] : nodes[i]->children) {
+      nodes.push_back(child.get());
     }
-    const int64_t end = node->holds > 0 ? 0 : node->end;
-    for (int64_t token = node->begin(); token < end;
+  }
+  std::unordered_set<const Node*> stays;  // what is held, and what is above it
+  while (!nodes.empty()) {
+    const Node* const node = nodes.back();
+    nodes.pop_back();
+    if (node->holds > 0 || stays.contains(node)) {
+      stays.insert(node->parent);
+      continue;
+    }
+    for (int64_t token = node->begin(); token < node->end;
          token = NextPage(node->caches.front(), token)) {
       CachePage page = CachePageOf(node->caches, token);
       page.num_users -= uses_.find(page.page)->second.nodes;

@@ -97,9 +97,9 @@ class PrefixTree {
   /// Returns whether the leaf is held, or caches outside of the tree use all pages of its tokens,
   /// so that its removal frees no memory, nor does that of the nodes before it.
   bool IsInUse(const Node& leaf) const;
-  /// Visits the pages of all tokens, except for those of held nodes, until `visit` returns false;
-  /// returns false then. The users of a page are caches outside of the tree. It may visit a page
-  /// more than once.
+  /// Visits the pages of all tokens, except for those of held nodes and of nodes before them, until
+  /// `visit` returns false; returns false then. The users of a page are caches outside of the tree.
+  /// It may visit a page more than once.
   bool VisitPages(absl::FunctionRef<bool(const CachePage& page)> visit) const;
 
   /// Returns the size of the tree's pages and chunks, each counted once, and of its nodes, with

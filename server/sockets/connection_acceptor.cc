@@ -4,20 +4,19 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <limits>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
 #include "server/log/log.h"
+#include "server/sockets/connection_limit.h"
 #include "server/sockets/sent_bytes.h"
 
 namespace attention {
@@ -29,7 +28,6 @@ using std::chrono::steady_clock;
 // The minimum time between two checks of all connections. Without it, every new connection at the
 // limit would cause one.
 constexpr milliseconds kTimeBetweenSweeps{100};
-constexpr std::chrono::seconds kTimeBetweenWarnings{10};
 // A connection whose data is not acknowledged for this time ends, as gRPC's own connections do.
 constexpr int kUserTimeoutMs = 20'000;
 
@@ -38,10 +36,6 @@ constexpr milliseconds kTimeBetweenLooks{5};
 
 // The maximum number of connections that wait. Further ones that would have to wait are closed.
 constexpr int64_t kMaxWaitingConnections = 512;
-// The files that a server needs besides the connections of one listener: its listeners, pages of
-// metrics, and models that are being read.
-constexpr int64_t kOwnFiles = 128;
-
 // The connections of this process that were closed since too many waited.
 std::atomic<int64_t> turned_away_count = 0;
 
@@ -61,21 +55,6 @@ uint64_t InodeOf(int file) {
   return fstat(file, &status) == 0 ? status.st_ino : 0;
 }
 
-// Returns the maximum number of connections, for which there are files. Warns once in a process,
-// since its listeners have the same limit.
-int64_t MaxConnections(int64_t wanted) {
-  static std::atomic<bool> has_warned = false;
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return wanted;
-  }
-  const std::string warning = FewFilesWarning(wanted, limit.rlim_cur);
-  if (!warning.empty() && !has_warned.exchange(true)) {
-    Log(LogLevel::kWarning, warning);
-  }
-  return ConnectionsWithin(limit.rlim_cur, wanted);
-}
-
 FileDescriptor MakeEvent() {
   FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (event.get() < 0) {
@@ -92,22 +71,13 @@ void SetOptions(int connection) {
 
 }  // namespace
 
-int64_t ConnectionsWithin(uint64_t max_files, int64_t wanted) {
-  const auto files =
-      static_cast<int64_t>(std::min<uint64_t>(max_files, std::numeric_limits<int64_t>::max()));
-  return std::min(wanted, std::max(files - kOwnFiles, files / 2));
-}
-
-std::string FewFilesWarning(int64_t max_connections, uint64_t max_files) {
-  const int64_t needed = max_connections + kOwnFiles;
-  return std::cmp_greater_equal(max_files, needed)
-             ? ""
-             : absl::StrCat(
-                   "--max-connections: expected a limit of open files (ulimit -n) of at "
-                   "least ",
-                   needed, ", ", kOwnFiles, " of which are the server's own, found ", max_files,
-                   "; each listener takes at most ", ConnectionsWithin(max_files, max_connections),
-                   " connections");
+bool ConnectionAcceptor::Warning::IsDue() {
+  const steady_clock::time_point now = steady_clock::now();
+  if (now - last_ < kTimeBetweenWarnings) {
+    return false;
+  }
+  last_ = now;
+  return true;
 }
 
 bool ConnectionAcceptor::Connection::is_open() const { return InodeOf(file) == inode; }
@@ -115,7 +85,7 @@ bool ConnectionAcceptor::Connection::is_open() const { return InodeOf(file) == i
 ConnectionAcceptor::ConnectionAcceptor(std::vector<FileDescriptor> listeners,
                                        int64_t max_connections, ConnectionPace& pace, Take take)
     : listeners_(std::move(listeners)),
-      max_connections_(MaxConnections(max_connections)),
+      max_connections_(ConnectionsWithinOwnLimit(max_connections)),
       pace_(pace),
       take_(std::move(take)),
       wake_(MakeEvent()),
@@ -186,9 +156,7 @@ void ConnectionAcceptor::End(const std::string& peer) {
         other.port == PortOf(peer) && other.host == HostOf(peer) && one.is_open()) {
       shutdown(one.file, SHUT_RDWR);
       ++ended_count;
-      if (const steady_clock::time_point now = steady_clock::now();
-          now - last_end_warning_ >= kTimeBetweenWarnings) {
-        last_end_warning_ = now;
+      if (end_warning_.IsDue()) {
         Log(LogLevel::kWarning,
             absl::StrCat("a connection was ended, since it made more than ",
                          ConnectionPace::kFloodTimes,
@@ -241,9 +209,7 @@ bool ConnectionAcceptor::Accept(const FileDescriptor& listener) {
     }
     PassOrHold({listener.get(), std::move(accepted.connection), PeerOfConnection(connection)});
   }
-  if (const steady_clock::time_point now = steady_clock::now();
-      accepted.error != 0 && now - last_failure_warning_ >= kTimeBetweenWarnings) {
-    last_failure_warning_ = now;
+  if (accepted.error != 0 && failure_warning_.IsDue()) {
     Log(LogLevel::kWarning, absl::StrCat("connections wait, since the system cannot accept them: ",
                                          std::generic_category().message(accepted.error)));
   }
@@ -268,9 +234,7 @@ void ConnectionAcceptor::PassOrHold(Waiting accepted) {
 }
 
 void ConnectionAcceptor::TurnAway(const std::string& host, int64_t waiting_of_host) {
-  const steady_clock::time_point now = steady_clock::now();
-  if (now - last_turn_warning_ >= kTimeBetweenWarnings) {
-    last_turn_warning_ = now;
+  if (turn_warning_.IsDue()) {
     Log(LogLevel::kWarning, absl::StrCat("connections of ", host, " are refused: ", waiting_of_host,
                                          " of it wait, of ", std::ssize(waiting_),
                                          " in all (a host waits when it makes many calls without "
@@ -300,9 +264,7 @@ bool ConnectionAcceptor::HasRoom() {
   if (std::ssize(connections_) >= max_connections_ && now - last_sweep_ >= kTimeBetweenSweeps) {
     std::erase_if(connections_, [](const Connection& one) { return !one.is_open(); });
     last_sweep_ = now;
-    if (std::ssize(connections_) >= max_connections_ &&
-        now - last_warning_ >= kTimeBetweenWarnings) {
-      last_warning_ = now;
+    if (std::ssize(connections_) >= max_connections_ && refusal_warning_.IsDue()) {
       Log(LogLevel::kWarning,
           absl::StrCat("connections are refused: ", max_connections_,
                        " are open (--max-connections, or the limit of open files)"));

@@ -16,14 +16,6 @@
 
 namespace attention {
 
-/// Returns the warning of a limit of open files that is too small for so many connections; empty if
-/// it is not.
-std::string FewFilesWarning(int64_t max_connections, uint64_t max_files);
-
-/// Returns how many of the `wanted` connections a listener may take when the process may open
-/// `max_files`: some files are left for its own use, and for the other listeners.
-int64_t ConnectionsWithin(uint64_t max_files, int64_t wanted);
-
 /// Accepts connections on a thread of its own. A connection that arrives while `max_connections`
 /// are open is closed at once. A connection that the pace does not allow yet waits, or is closed if
 /// too many wait. Thread-safe.
@@ -79,6 +71,17 @@ class ConnectionAcceptor {
     Peer from;
   };
 
+  /// A warning that is not repeated for a while.
+  class Warning {
+   public:
+    /// Returns whether to log it now.
+    bool IsDue();
+
+   private:
+    static constexpr std::chrono::seconds kTimeBetweenWarnings{10};
+    std::chrono::steady_clock::time_point last_;
+  };
+
   void Run();
   /// Ends the connection of a grpc::ServerContext::peer(), if it is open.
   void End(const std::string& peer);
@@ -100,8 +103,8 @@ class ConnectionAcceptor {
   const Take take_;
   /// Used by the thread only, in the order of arrival.
   std::list<Waiting> waiting_;
-  std::chrono::steady_clock::time_point last_turn_warning_;
-  std::chrono::steady_clock::time_point last_failure_warning_;  // used by the thread only
+  Warning turn_warning_;     // used by the thread only
+  Warning failure_warning_;  // used by the thread only
   const FileDescriptor wake_;
   mutable Mutex mutex_;
   /// All open connections, and some that have been closed meanwhile.
@@ -109,8 +112,8 @@ class ConnectionAcceptor {
   int64_t refused_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t delayed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::time_point last_sweep_ ABSL_GUARDED_BY(mutex_);
-  std::chrono::steady_clock::time_point last_warning_ ABSL_GUARDED_BY(mutex_);
-  std::chrono::steady_clock::time_point last_end_warning_ ABSL_GUARDED_BY(mutex_);
+  Warning refusal_warning_ ABSL_GUARDED_BY(mutex_);
+  Warning end_warning_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -23,8 +23,8 @@ namespace attention {
 ///
 /// Calls that gRPC has read and not delivered yet cannot be counted. So a host may have kMaxSilent
 /// connections that are silent: those that were taken less than kMaxSilence ago, and of which no
-/// call was delivered. A host with a quarter of the permitted calls may have one, and its silence
-/// lasts for kPause.
+/// call was delivered. A host that makes more than a quarter of the permitted calls may have one,
+/// which counts as silent for kPause.
 ///
 /// The first kFreeCalls of a connection in a second do not count (at most as many as permitted): a
 /// proxy that has one call at a time on a connection is never delayed. Unix sockets are never

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 
 namespace attention {
 namespace {
@@ -39,10 +40,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
 }
 
 absl::Status CheckAddress(const std::string& flag, const std::string& text) {
-  const absl::Status status = ParseListenAddress(text).status();
-  return status.ok()
-             ? status
-             : absl::Status(status.code(), absl::StrCat(flag, ": ", std::string(status.message())));
+  return Prefixed(flag, ParseListenAddress(text).status());
 }
 
 bool IsLocal(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -176,9 +177,15 @@ FileDescriptor::~FileDescriptor() {
 Accepted AcceptConnection(const FileDescriptor& listener) {
   FileDescriptor connection(
       accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  const bool is_none_waiting = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  const int error = connection.get() < 0 && !is_none_waiting ? errno : 0;
-  return {std::move(connection), error};
+  if (connection.get() >= 0) {
+    return {std::move(connection), 0};
+  }
+  // An error of the network is one of the connection that was waiting: accept(2).
+  static constexpr int kNoneWaiting[] = {EAGAIN,       EINTR,       ECONNABORTED, EPROTO,
+                                         ENETDOWN,     ENOPROTOOPT, EHOSTDOWN,    ENONET,
+                                         EHOSTUNREACH, EOPNOTSUPP,  ENETUNREACH};
+  const int error = errno;
+  return {std::move(connection), std::ranges::count(kNoneWaiting, error) > 0 ? 0 : error};
 }
 
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& address) {

@@ -64,6 +64,30 @@ TEST(PrefixMemoryTest, APromptKeepsItsPrefixWhileOthersAreEvicted) {
   }
 }
 
+/// A prefix of three pages in each of the model's two layers, of seven in all, and a prompt of two
+/// that has one token in common with it.
+TEST(PrefixMemoryTest, ALongPrefixGivesWayToAPromptThatBeginsLikeIt) {
+  ServerOptions options = ServerOptionsFor(kCheckpoints);
+  options.max_cache_bytes = options.prefix_cache_bytes = 1 << 20;
+  InProcessServer server(options);
+  AttendClient client(server.NewChannel());
+  v1::AttendResponse response;
+  const Ids longest = MakePrompt(1, 1500);
+  ASSERT_TRUE(client.Attend(PromptRequest("llama", longest), &response).ok());
+  const Ids prompt = Join({longest[0], (longest[1] + 1) % kPromptVocabulary}, MakePrompt(2, 1000));
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("llama"));
+  v1::DecodeRequest step = TokensStep(prompt);
+  step.mutable_step()->set_top_logits(5);
+  const v1::DecodeResult result = stream.Must(step).result;
+  EXPECT_EQ(result.length(), std::ssize(prompt));
+  InProcessServer without(ServerOptionsFor(kCheckpoints));
+  DecodeStream expected(without.NewChannel());
+  expected.Must(OpenModel("llama"));
+  EXPECT_EQ(result.top_logits().SerializeAsString(),
+            expected.Must(step).result.top_logits().SerializeAsString());
+}
+
 /// Of seven pages, two prefixes and a session take six. The prefixes are in use, so nothing can be
 /// evicted for the pages in which they would grow.
 TEST(PrefixMemoryTest, AStreamOfSequencesForgoesPrefixesThatCannotGrow) {

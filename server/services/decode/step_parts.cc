@@ -10,9 +10,6 @@
 namespace attention {
 namespace {
 
-// The maximum size of a part besides its elements and texts.
-constexpr int64_t kPartFieldsBytes = 256;
-
 std::vector<ReplyPart> PartsOf(const v1::DecodeStep& step, const AttendReply& reply) {
   std::vector<ReplyPart> parts;
   TokenRange tokens;

@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<FairBudget::Part>> StreamSession::TakeTables(
   return Refuse(absl::StatusCode::kResourceExhausted,
                 absl::StrCat("too many bytes of tables and options of sessions: ", all.used(),
                              " of ", all.total(), ", ", bytes, " more would exceed the share of ",
-                             account, " (an eighth of --max-cache-bytes)"),
+                             account, " (an eighth of --max-cache-bytes, at least 1 MiB)"),
                 {.reason = RefusalReason::kTenantShare});
 }
 
@@ -209,6 +209,11 @@ absl::Status StreamSession::SetCaches(SessionSequence& sequence, std::vector<KvC
   ASSIGN_OR_RETURN(sequence.tables, TakeTables(place_->account(), TableBytes(caches)));
   sequence.caches = std::move(caches);
   return absl::OkStatus();
+}
+
+absl::Status StreamSession::Empty(SessionSequence& sequence) {
+  MutexLock lock(mutex_);
+  return TruncateTokens(sequence, 0);
 }
 
 absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {

@@ -48,12 +48,14 @@ class StreamSession {
   /// Forgets an ended sequence, and returns the actions that waited for it.
   std::list<ActionPointer> Release(int64_t number);
 
-  /// Forks or truncates. Change, SetCaches, Reserve and EndStep REQUIRE that the sequence is busy
-  /// with the caller's action.
+  /// Forks or truncates. Change, SetCaches, Empty, Reserve and EndStep REQUIRE that the sequence is
+  /// busy with the caller's action.
   absl::Status Change(const v1::DecodeRequest& request, SessionSequence& sequence);
   /// Replaces the caches of an empty sequence by those of a step's first tokens. The sequence stays
   /// empty until the step ends. RESOURCE_EXHAUSTED without room for their tables.
   absl::Status SetCaches(SessionSequence& sequence, std::vector<KvCache> caches);
+  /// Gives back what SetCaches has given to the sequence.
+  absl::Status Empty(SessionSequence& sequence);
   /// Reserves room for `tokens` more tokens, if necessary by evicting prefixes, then by ending
   /// parked sessions.
   absl::Status Reserve(SessionSequence& sequence, int64_t tokens);

@@ -40,8 +40,9 @@ struct WeightsExtents {
 
 /// The prefix that a sequence takes from the prefix cache.
 struct TakenPrefix {
-  /// The number of tokens that are not computed. They stay in the cache until the plan ends.
+  /// The number of tokens that are not computed.
   int64_t length = 0;
+  /// Keeps them in the prefix cache until `caches` has them.
   PrefixHold hold;
   /// The caches of the prefix, later of all tokens. Empty until the request runs, or after a step
   /// moved them to its session.

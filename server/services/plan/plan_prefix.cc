@@ -58,6 +58,14 @@ std::vector<KvCacheShape> ShapesOf(const Model& model, KeyValueStorage storage,
   return shapes;
 }
 
+// Takes the pages that `taken` holds. From here on the caches keep them.
+void TakeHeld(PrefixCache& cache, TakenPrefix& taken) {
+  Prefix found = cache.Take(taken.hold);
+  taken.caches = std::move(found.caches);
+  taken.hidden = std::move(found.hidden);
+  taken.hold = PrefixHold();
+}
+
 // Finds the prefix of one sequence. Its caches are those of a session, which reserves their room,
 // or else its own. `room` is what the request may still take.
 TakenPrefix TakeOne(const PlannedPrefix& prefix, std::span<const int32_t> ids, bool is_session,
@@ -73,9 +81,7 @@ TakenPrefix TakeOne(const PlannedPrefix& prefix, std::span<const int32_t> ids, b
   taken.length = taken.hold.length();
   room -= taken.length > 0 ? bytes : 0;
   if (is_session && taken.length > 0) {
-    Prefix found = cache.Take(taken.hold);
-    taken.caches = std::move(found.caches);
-    taken.hidden = std::move(found.hidden);
+    TakeHeld(cache, taken);
   }
   return taken;
 }
@@ -122,9 +128,7 @@ bool TakePages(AttendPlan& plan) {
     if (taken.length == 0) {
       continue;
     }
-    Prefix found = prefix.table->prefixes().Take(taken.hold);
-    taken.caches = std::move(found.caches);
-    taken.hidden = std::move(found.hidden);
+    TakeHeld(prefix.table->prefixes(), taken);
     const int64_t rows = plan.sequences[i].query.rows - taken.length;
     if (!prefix.table->ReserveFor(prefix.owner.account, taken.caches, rows, MayEndParked::kNo)
              .ok()) {

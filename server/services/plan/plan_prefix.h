@@ -25,7 +25,7 @@ absl::Status TakePrefixes(SessionTable& table, const RequestClass& request_class
 /// nothing. Returns false when there is no room; then the plan may have pages, which
 /// ForgoPrefixes gives back.
 bool TakePages(AttendPlan& plan);
-/// Changes the plan to one that takes nothing from the prefix cache. Does not throw.
+/// Gives back what the plan has taken: it then takes nothing from the prefix cache. Does not throw.
 void ForgoPrefixes(AttendPlan& plan);
 
 }  // namespace attention

@@ -169,6 +169,7 @@ void AttendJob::Finish(const absl::Status& status, const BatchStats& stats) {
     ContainVoid("keeping a prefix", [&] { prefix_rows_.Keep(plan_); }).IgnoreError();
     SetCached(plan_, all);
   }
+  ForgoPrefixes(plan_);  // before the answer: the caller's next step may need their room
   reply_->SetComputed();
   sink_->Finish(reply_, status, all);
 }

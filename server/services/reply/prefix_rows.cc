@@ -9,8 +9,8 @@ namespace attention {
 namespace {
 
 // Makes caches with room for all tokens of a sequence that takes none, if the prefix cache could
-// hold them beside the other new ones of the request: `room` is what is left of its budget. Without
-// memory nothing is left.
+// hold them beside the other new ones of the request: `room` is what is left of its budget, and
+// becomes 0 when there is no memory.
 std::vector<KvCache> MakeRoom(const PlannedPrefix& prefix, int64_t tokens, int64_t& room) {
   std::vector<KvCache> caches;
   const int64_t bytes = prefix.CacheBytes(tokens);

@@ -6,13 +6,10 @@
 namespace attention {
 namespace {
 
-// The fields of a message around its rows take less.
-constexpr int64_t kOtherFieldsBytes = 256;
-
 // Returns the number of rows with which a message has at most kRowBlockBytes and one row.
 int64_t RowsPerBlock(size_t row_bytes) {
   const auto bytes = static_cast<int64_t>(std::max<size_t>(1, row_bytes));
-  return (kRowBlockBytes + bytes - kOtherFieldsBytes) / bytes;
+  return (kRowBlockBytes + bytes - kPartFieldsBytes) / bytes;
 }
 
 // The memory of a token in a message besides its text: an id, tags and a length.
@@ -59,7 +56,7 @@ std::optional<TokenRange> NextTokens(const AttendReply& reply, const TokenRange&
     size_t bytes = 0;
     for (int64_t i = next.first_token; i < std::ssize(tokens); ++i) {
       bytes += tokens[i].size() + kTokenBytes;
-      if (bytes > kRowBlockBytes - kOtherFieldsBytes && next.count > 0) {
+      if (bytes > kRowBlockBytes - kPartFieldsBytes && next.count > 0) {
         break;
       }
       ++next.count;

@@ -34,6 +34,9 @@ struct ReplyPart {
   bool empty() const { return !tokens.has_value() && !rows.has_value() && !scores.has_value(); }
 };
 
+/// The maximum size of a part besides its elements and texts.
+inline constexpr int64_t kPartFieldsBytes = 256;
+
 /// Divides `rows` into row blocks of nearly equal size that fit a streamed message: at most 1 MiB
 /// plus one row.
 std::vector<RowRange> SplitRows(const AttendReply& reply, const RowRange& rows);

@@ -91,6 +91,8 @@ class DecodeStream {
     return answer;
   }
 
+  /// The id of the action that was sent last.
+  uint64_t last_id() const { return last_id_; }
   void Cancel() { context_.TryCancel(); }
   /// The end of the requests, and the status of the call.
   grpc::Status End() {

@@ -42,18 +42,18 @@ TEST(JoinedPartsTest, OneMessageHasThePartsOfMany) {
 
 TEST(JoinedPartsTest, AnAnswerBeyondAMessageComesInSeveral) {
   InProcessServer server({.threads = 2});
-  constexpr auto kRowBytes = static_cast<int64_t>(kDemoWidth * sizeof(float));
-  const Tensor rows = SeededTensor(1, Dtype::kF32, {kMaxMessageBytes / kRowBytes + 1, kDemoWidth});
+  constexpr auto kOneRow = static_cast<int64_t>(kDemoWidth * sizeof(float));
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {kMaxMessageBytes / kOneRow + 1, kDemoWidth});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
-  const DecodeAnswer few = stream.Must(Joined(RowsStep(rows, 0, kMaxMessageBytes / kRowBytes - 8)));
+  const DecodeAnswer few = stream.Must(Joined(RowsStep(rows, 0, kMaxMessageBytes / kOneRow - 8)));
   EXPECT_EQ(few.num_messages, 1);
   EXPECT_TRUE(few.has_joined_parts);
   stream.Must(TruncateTo(0));
   const DecodeAnswer many = stream.Must(Joined(RowsStep(rows, 0, rows.shape()[0])));
   EXPECT_GT(many.num_messages, 1);
   EXPECT_FALSE(many.has_joined_parts);
-  EXPECT_LE(many.largest_message, kMaxMessageBytes + kRowBytes);
+  EXPECT_LE(many.largest_message, kMaxMessageBytes + kOneRow);
   EXPECT_EQ(many.rows.substr(0, few.rows.size()), few.rows);
 }
 

@@ -142,7 +142,8 @@ TEST(SessionLimitsTest, TheTablesOfForksAreLimited) {
     answer = stream.Do(ForkTo(++forks));
   }
   EXPECT_EQ(answer.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(answer.result.message(), HasSubstr("(an eighth of --max-cache-bytes)"));
+  EXPECT_THAT(answer.result.message(),
+              HasSubstr("(an eighth of --max-cache-bytes, at least 1 MiB)"));
   EXPECT_LT(forks, 40);
   stream.Must(Release(), 1);
   stream.Must(ForkTo(forks));

@@ -299,6 +299,9 @@ class SessionFailureTest : public FailureTest {
     Outcome outcome;
     const auto take = [&](const std::optional<DecodeAnswer>& answer) {
       const bool is_ok = answer.has_value() && answer->code() == absl::StatusCode::kOk;
+      if (answer.has_value()) {
+        EXPECT_EQ(answer->id, stream.last_id()) << answer->result.message();
+      }
       if (answer.has_value() && !is_ok) {
         outcome = {answer->code(), answer->result.message(), ""};
       }

@@ -93,7 +93,8 @@ TEST_F(ShardedFailureTest, EachFailedAllocationOfAStepEndsThatStepAlone) {
     if (!answer.ok()) {
       ++failed;
       EXPECT_THAT(answer.status().code(),
-                  AnyOf(absl::StatusCode::kResourceExhausted, absl::StatusCode::kUnavailable));
+                  AnyOf(absl::StatusCode::kResourceExhausted, absl::StatusCode::kUnavailable))
+          << answer.status();
       ASSERT_EQ(session_->length(), kFirst);
       Mend();
       answer = Step();

@@ -26,9 +26,11 @@ class NoSink final : public AttendSink {
   void Finish(const std::shared_ptr<const AttendReply>&, const absl::Status&,
               const BatchStats& stats) override {
     cached_tokens = stats.cached_tokens;
+    on_finish();
   }
 
   int64_t cached_tokens = -1;
+  std::function<void()> on_finish = [] {};
 };
 
 class PrefixRowsTest : public ::testing::Test {
@@ -108,6 +110,25 @@ TEST_F(PrefixRowsTest, OnlyWhatHasSucceededIsKept) {
   EXPECT_EQ(table.prefixes().statistics().prefixes, 1) << "and nothing is lost";
   Run(*MakeBegunJob(table), absl::OkStatus());
   EXPECT_EQ(sink_->cached_tokens, kTokens - 1);
+}
+
+TEST_F(PrefixRowsTest, WhenTheAnswerIsSentItsPrefixMayBeEvicted) {
+  SessionTable probe({.max_cache_bytes = 64 << 20, .max_prefix_bytes = 32 << 20});
+  Run(*MakeBegunJob(probe), absl::OkStatus());
+  const int64_t pages = probe.statistics().cache_bytes;
+  // An account may have the pages of one sequence.
+  SessionTable table({.max_cache_bytes = pages * 9 / 8, .max_prefix_bytes = 32 << 20});
+  int finished = 0;
+  sink_->on_finish = [&] {
+    ++finished;
+    auto caches = model_->MakeCaches(KeyValueStorage::kF32, table.memory("a"),
+                                     table.prefixes().page_tokens());
+    ASSERT_THAT(caches, IsOk());
+    EXPECT_THAT(table.ReserveFor("a", *caches, kTokens, MayEndParked::kNo), IsOk());
+  };
+  Run(*MakeBegunJob(table), absl::OkStatus());
+  EXPECT_EQ(finished, 1);
+  EXPECT_EQ(table.prefixes().statistics().evictions, 1);
 }
 
 TEST_F(PrefixRowsTest, WithoutMemoryRequestsAreComputedWithoutCaches) {

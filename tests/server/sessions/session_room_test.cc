@@ -117,6 +117,35 @@ TEST_F(SessionRoomTest, WhatLiveSessionsHoldIsNoRoom) {
   EXPECT_EQ(table_.prefixes().statistics().prefixes, 1);
 }
 
+/// A prompt has two continuations, of which a request holds one.
+TEST_F(SessionRoomTest, WhatIsBeforeAHeldPrefixIsNoRoom) {
+  const PrefixOwner owner = {.model = model_, .account = "a"};
+  std::vector<int32_t> held(1024, 1), other(1024, 1);
+  std::fill(held.begin() + 512, held.end(), 2);
+  std::fill(other.begin() + 512, other.end(), 3);
+  for (const std::vector<int32_t>& ids : {held, other}) {
+    Prefix known = table_.prefixes().Find(owner, ids, 1023);
+    std::vector<KvCache> caches = known.length > 0 ? std::move(known.caches) : NewCaches();
+    Append(caches, 1024 - known.length);
+    const std::vector<float> hidden((1024 - known.length) * 16);
+    table_.prefixes().Add(owner,
+                          {.ids = ids, .caches = caches, .known = known.length, .hidden = hidden});
+  }
+  Park(NewSession(512));
+  ASSERT_EQ(used_bytes(), 4 * Bytes(512));
+  std::vector<KvCache> caches = NewCaches();
+  {
+    const PrefixHold hold = table_.prefixes().Hold(owner, held, 1023);
+    EXPECT_THAT(table_.ReserveFor("a", caches, 15 * 512, kYes),
+                StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
+    EXPECT_EQ(table_.statistics().parked, 1);
+    EXPECT_EQ(used_bytes(), 4 * Bytes(512)) << "nothing was evicted in vain";
+    EXPECT_THAT(table_.ReserveFor("a", caches, 14 * 512, kYes), IsOk());
+    EXPECT_EQ(table_.statistics().parked, 0);
+  }
+  EXPECT_THAT(table_.ReserveFor("a", caches, 15 * 512, kYes), IsOk());
+}
+
 /// Neither of the two would free the pages alone.
 TEST_F(SessionRoomTest, PagesThatParkedSessionsShareWithPrefixesAreRoom) {
   std::shared_ptr<Session> session = NewSession(8 * 512);
