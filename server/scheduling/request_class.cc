@@ -13,6 +13,15 @@ std::string_view Name(Priority priority) {
   }
 }
 
+std::optional<Priority> PriorityNamed(std::string_view name) {
+  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
+    if (name == Name(priority)) {
+      return priority;
+    }
+  }
+  return std::nullopt;
+}
+
 double ShareOf(Priority priority) {
   switch (priority) {
     case Priority::kHigh:

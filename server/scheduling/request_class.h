@@ -1,6 +1,7 @@
 // The caller of a request, and its priority.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,8 @@ enum class Priority { kHigh, kNormal, kLow };
 
 /// Returns "high", "normal" or "low".
 std::string_view Name(Priority priority);
+/// Returns the priority of that name; null for another text.
+std::optional<Priority> PriorityNamed(std::string_view name);
 
 /// Returns the share of the machine that a priority has.
 double ShareOf(Priority priority);

@@ -148,18 +148,11 @@ absl::Status CertificateStore::Read() {
 
 std::shared_ptr<const Certificates> CertificateStore::Latest() {
   MutexLock lock(mutex_);
-  if (watch_.HasChanged()) {
-    absl::Status status = watch_.CheckFiles();
-    if (status.ok()) {
-      status = Read();
-    }
-    if (!status.ok()) {
-      watch_.Forget();
-    }
-    if (std::exchange(failure_, status) != status && !status.ok()) {
-      Log(LogLevel::kError, absl::StrCat("the certificate that was read before stays in use: ",
-                                         std::string(status.message())));
-    }
+  const absl::Status status =
+      watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
+  if (std::exchange(failure_, status) != status && !status.ok()) {
+    Log(LogLevel::kError, absl::StrCat("the certificate that was read before stays in use: ",
+                                       std::string(status.message())));
   }
   return latest_;
 }

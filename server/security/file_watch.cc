@@ -4,8 +4,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/file_stamp.h"
+#include "core/runtime/status_macros.h"
 
 namespace attention {
 
@@ -15,6 +17,17 @@ bool FileWatch::HasChanged() {
     absl::StrAppend(&now, " ", FileStamp(path));
   }
   return std::exchange(last_, now) != now;
+}
+
+absl::Status FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
+  if (!HasChanged()) {
+    return absl::OkStatus();
+  }
+  absl::Cleanup forget = [this] { last_.clear(); };
+  RETURN_IF_ERROR(CheckFiles());
+  RETURN_IF_ERROR(read());
+  std::move(forget).Cancel();
+  return absl::OkStatus();
 }
 
 absl::Status FileWatch::CheckFiles() const {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 namespace attention {
@@ -17,13 +18,14 @@ class FileWatch {
   /// Returns true the first time, and when a file has changed, appeared or disappeared since the
   /// last call.
   bool HasChanged();
-  /// Returns INVALID_ARGUMENT that names a path which is now something else than a file: reading a
-  /// pipe would wait for its writer, and all calls with it.
-  absl::Status CheckFiles() const;
-  /// Makes the next call of HasChanged return true again, since the files could not be read.
-  void Forget() { last_.clear(); }
+  /// Calls `read` if a file has changed, and returns its error. INVALID_ARGUMENT names a path which
+  /// is now something else than a file: reading a pipe would wait for its writer, and all calls
+  /// with it. After an error or an exception the next call reads again.
+  absl::Status Update(absl::FunctionRef<absl::Status()> read);
 
  private:
+  absl::Status CheckFiles() const;
+
   const std::vector<std::string> paths_;
   std::string last_;
 };

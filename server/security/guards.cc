@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "server/security/exposure.h"
 #include "server/security/tls_credentials.h"
@@ -22,8 +23,7 @@ absl::StatusOr<Guards> OpenGuards(const ServerOptions& options) {
   if (!options.tokens.empty()) {
     absl::StatusOr<std::unique_ptr<TokenStore>> tokens = TokenStore::Open(options.tokens);
     if (!tokens.ok()) {
-      return absl::Status(tokens.status().code(),
-                          absl::StrCat("--tokens: ", std::string(tokens.status().message())));
+      return Prefixed("--tokens", tokens.status());
     }
     guards.tokens = *std::move(tokens);
   }

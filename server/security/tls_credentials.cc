@@ -8,6 +8,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/runtime/contain.h"
+#include "server/log/log.h"
+
 namespace attention {
 namespace {
 
@@ -17,23 +20,37 @@ struct Address {
   std::shared_ptr<const Certificates> in_use = nullptr;
 };
 
-// Called before each handshake, one at a time per address.
-grpc_ssl_certificate_config_reload_status Fetch(void* user_data,
-                                                grpc_ssl_server_certificate_config** config) {
-  Address& address = *static_cast<Address*>(user_data);
+// Returns whether `config` was made of certificates that have changed.
+bool FetchChanged(Address& address, grpc_ssl_server_certificate_config** config) {
   std::shared_ptr<const Certificates> latest = address.store.Latest();
   if (latest == address.in_use) {
-    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    return false;
   }
-  address.in_use = std::move(latest);
-  const Certificates& certificates = *address.in_use;
+  const Certificates& certificates = *latest;
   const grpc_ssl_pem_key_cert_pair pair = {certificates.key.c_str(),
                                            certificates.certificate.c_str()};
   // gRPC needs an authority even if clients need no certificate.
   const std::string& authority =
       certificates.client_ca.empty() ? certificates.certificate : certificates.client_ca;
   *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
-  return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  address.in_use = std::move(latest);
+  return true;
+}
+
+// Called before each handshake, one at a time per address. After a failure the handshake uses the
+// last configuration.
+grpc_ssl_certificate_config_reload_status Fetch(void* user_data,
+                                                grpc_ssl_server_certificate_config** config) {
+  bool has_changed = false;
+  const absl::Status status = ContainVoid("reading the certificates", [&] {
+    has_changed = FetchChanged(*static_cast<Address*>(user_data), config);
+  });
+  if (!status.ok()) {
+    LogFailure(status);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+  }
+  return has_changed ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW
+                     : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
 }
 
 // A class of gRPC 1.51 that is an interface; of later releases, one that holds credentials of the C

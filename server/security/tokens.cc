@@ -76,13 +76,13 @@ absl::Status ReadModels(const json& value, Caller& caller) {
 }
 
 absl::Status ReadPriority(const json& value, Caller& caller) {
-  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
-    if (value == std::string(Name(priority))) {
-      caller.max_priority = priority;
-      return absl::OkStatus();
-    }
+  const std::optional<Priority> priority =
+      value.is_string() ? PriorityNamed(value.get<std::string>()) : std::nullopt;
+  if (!priority.has_value()) {
+    return Wrong("max_priority", "high, normal or low", value);
   }
-  return Wrong("max_priority", "high, normal or low", value);
+  caller.max_priority = *priority;
+  return absl::OkStatus();
 }
 
 absl::Status ReadField(const std::string& key, const json& value, std::string& hash,
@@ -174,10 +174,15 @@ absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& 
   std::unique_ptr<TokenStore> store(new TokenStore(path));
   MutexLock lock(store->mutex_);
   store->watch_.HasChanged();
-  ASSIGN_OR_RETURN(TokenTable table, ReadTokenFile(path));
-  LogTokens(table, path);
-  store->table_ = std::make_shared<const TokenTable>(std::move(table));
+  RETURN_IF_ERROR(store->Read());
   return store;
+}
+
+absl::Status TokenStore::Read() {
+  ASSIGN_OR_RETURN(TokenTable table, ReadTokenFile(path_));
+  LogTokens(table, path_);
+  table_ = std::make_shared<const TokenTable>(std::move(table));
+  return absl::OkStatus();
 }
 
 std::shared_ptr<const TokenTable> TokenStore::Latest() {
@@ -185,21 +190,11 @@ std::shared_ptr<const TokenTable> TokenStore::Latest() {
   const auto now = std::chrono::steady_clock::now();
   if (now >= next_look_) {
     next_look_ = now + kLookInterval;
-    if (watch_.HasChanged()) {
-      const absl::Status are_files = watch_.CheckFiles();
-      absl::StatusOr<TokenTable> table =
-          are_files.ok() ? ReadTokenFile(path_) : absl::StatusOr<TokenTable>(are_files);
-      if (table.ok()) {
-        table_ = std::make_shared<const TokenTable>(*std::move(table));
-        failure_ = absl::OkStatus();
-        LogTokens(*table_, path_);
-      } else {
-        watch_.Forget();
-        if (std::exchange(failure_, table.status()) != table.status()) {
-          Log(LogLevel::kError, absl::StrCat("the tokens that were read before stay in use: ",
-                                             std::string(table.status().message())));
-        }
-      }
+    const absl::Status status =
+        watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
+    if (std::exchange(failure_, status) != status && !status.ok()) {
+      Log(LogLevel::kError, absl::StrCat("the tokens that were read before stay in use: ",
+                                         std::string(status.message())));
     }
   }
   return table_;

@@ -43,6 +43,7 @@ class TokenStore {
 
  private:
   explicit TokenStore(const std::string& path) : path_(path), watch_({path}) {}
+  absl::Status Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const TokenTable> Latest();
 
   const std::string path_;

@@ -36,15 +36,6 @@ std::string ValuesOf(const grpc::ServerContext& context, const char* key) {
   });
 }
 
-std::optional<Priority> ParsePriority(const std::string& text) {
-  for (const Priority priority : {Priority::kHigh, Priority::kNormal, Priority::kLow}) {
-    if (text == Name(priority)) {
-      return priority;
-    }
-  }
-  return text.empty() ? std::optional(Priority::kNormal) : std::nullopt;
-}
-
 // Returns an id that is unique in this process, and very likely among processes.
 std::string MakeRequestId() {
   static const uint32_t process = std::random_device()();
@@ -84,7 +75,8 @@ absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& acce
     }
   }
   const std::string priority = ValueOf(context, "attend-priority");
-  const std::optional<Priority> parsed = ParsePriority(priority);
+  const std::optional<Priority> parsed =
+      priority.empty() ? Priority::kNormal : PriorityNamed(priority);
   if (!parsed.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "metadata attend-priority: expected high, normal or low, found \"", priority, "\""));

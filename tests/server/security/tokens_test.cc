@@ -56,12 +56,28 @@ TEST_F(TokensTest, ATokenStandsForItsEntry) {
   EXPECT_EQ(two->LimitPriority(Priority::kLow), Priority::kLow);
 }
 
-TEST_F(TokensTest, AFileThatCouldNotBeReadIsLookedAtAgain) {
+TEST_F(TokensTest, AFileIsReadOnceForEachChange) {
   FileWatch watch({Write(Entry(kOne))});
-  EXPECT_TRUE(watch.HasChanged());
-  EXPECT_FALSE(watch.HasChanged());
-  watch.Forget();
-  EXPECT_TRUE(watch.HasChanged());
+  int reads = 0;
+  const auto read = [&] {
+    ++reads;
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(watch.Update(read), IsOk());
+  EXPECT_THAT(watch.Update(read), IsOk());
+  EXPECT_EQ(reads, 1);
+  Write(Entry(kTwo));
+  EXPECT_THAT(watch.Update(read), IsOk());
+  EXPECT_EQ(reads, 2);
+}
+
+TEST_F(TokensTest, AFileThatCouldNotBeReadIsReadAgain) {
+  FileWatch watch({Write(Entry(kOne))});
+  const absl::Status wrong = absl::InvalidArgumentError("wrong");
+  EXPECT_EQ(watch.Update([&] { return wrong; }), wrong);
+  EXPECT_THROW(watch.Update([]() -> absl::Status { throw std::bad_alloc(); }).IgnoreError(),
+               std::bad_alloc);
+  EXPECT_EQ(watch.Update([&] { return wrong; }), wrong);
 }
 
 TEST_F(TokensTest, OthersAndExpiredOnesAreRefused) {
