@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 #include "server/services/calls/unknown_call.h"
 #include "server/sockets/listen_address.h"
 
@@ -85,8 +86,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
   for (const std::string& address : options.addresses) {
     absl::StatusOr<ListeningSockets> listening = ListenOn(address);
     if (!listening.ok()) {
-      return absl::Status(listening.status().code(),
-                          absl::StrCat(options.flag, ": ", listening.status().message()));
+      return Prefixed(options.flag, listening.status());
     }
     listener->addresses_.push_back(listening->address);
     std::move(listening->sockets.begin(), listening->sockets.end(),

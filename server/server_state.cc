@@ -11,6 +11,7 @@
 #include "core/models/seeded_model.h"
 #include "core/runtime/contain.h"
 #include "core/runtime/cpu_budget.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
 #include "server/security/exposure.h"
@@ -111,9 +112,7 @@ absl::Status ServerState::Prepare() {
   SetReady(loader == nullptr);
   health.Set(kAllModels, loader == nullptr);
   if (loader != nullptr) {
-    if (const absl::Status status = loader->Discover(); !status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("--models: ", std::string(status.message())));
-    }
+    RETURN_IF_ERROR(Prefixed("--models", loader->Discover()));
   }
   return absl::OkStatus();
 }
@@ -125,10 +124,7 @@ absl::Status ServerState::AddSeededModels() {
                               ? Contain("making the model", [&] { return models.AddSeeded(spec); })
                               : absl::InvalidArgumentError(
                                     "expected another name, since this one is the server's own");
-    if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("--random-model ", spec.name, ": ",
-                                                      std::string(status.message())));
-    }
+    RETURN_IF_ERROR(Prefixed(absl::StrCat("--random-model ", spec.name), status));
     health.Set(HealthNameOf(spec.name), true);
   }
   return absl::OkStatus();

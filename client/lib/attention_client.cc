@@ -17,6 +17,7 @@
 #include "client/lib/request_codec.h"
 #include "client/lib/retry_policy.h"
 #include "client/lib/streamed_answer.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
@@ -257,11 +258,8 @@ absl::Status WatchHealth(const ClientOptions& options, const std::string& servic
     }
   }
   const absl::Status status = stream.Finish();
-  return status.ok()
-             ? absl::UnavailableError(
-                   absl::StrCat("server ", options.connection.server, ": the watch has ended"))
-             : absl::Status(status.code(), absl::StrCat("server ", options.connection.server, ": ",
-                                                        std::string(status.message())));
+  return Prefixed(absl::StrCat("server ", options.connection.server),
+                  status.ok() ? absl::UnavailableError("the watch has ended") : status);
 }
 
 }  // namespace attention

@@ -9,6 +9,7 @@
 #include "core/models/model_folder.h"
 #include "core/runtime/json_object.h"
 #include "core/runtime/json_text.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
@@ -121,8 +122,7 @@ absl::Status Checkpoint::AddIndex(const std::string& folder, const std::string& 
   for (const auto& [shard, tensors] : files) {
     const absl::StatusOr<std::string> shard_path = ResolveInside(folder, shard);
     if (!shard_path.ok()) {
-      return absl::Status(shard_path.status().code(),
-                          absl::StrCat(path, ": ", std::string(shard_path.status().message())));
+      return Prefixed(path, shard_path.status());
     }
     std::vector<std::string>& all = tensors_by_path[*shard_path];
     all.insert(all.end(), tensors.begin(), tensors.end());

@@ -11,7 +11,7 @@ namespace attention {
 /// A field of a call, as errors name it.
 struct CallField {
   const char* name = nullptr;
-  const char* part = "";
+  const char* part = "";  // a suffix of the name: " rows"
   /// The sequence of the field; -1: the field belongs to the call.
   int64_t sequence = -1;
 };

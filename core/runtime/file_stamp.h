@@ -1,4 +1,4 @@
-// What tells whether a file has changed.
+// A text that changes when a file changes.
 #pragma once
 
 #include <string>

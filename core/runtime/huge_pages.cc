@@ -7,6 +7,19 @@
 #include <utility>
 
 namespace attention {
+namespace {
+
+// Placing allocates.
+void PlaceOrUnmap(void* mapped, size_t size_bytes, int node) {
+  try {
+    PlaceMemory(mapped, size_bytes, node);
+  } catch (...) {
+    munmap(mapped, size_bytes);
+    throw;
+  }
+}
+
+}  // namespace
 
 std::byte* MapHugePages(size_t size_bytes) {
   const size_t mapped_bytes = size_bytes + kHugePageBytes;
@@ -23,7 +36,7 @@ std::byte* MapHugePages(size_t size_bytes) {
   }
   munmap(first + skipped + size_bytes, kHugePageBytes - skipped);
   madvise(first + skipped, size_bytes, MADV_HUGEPAGE);
-  PlaceMemory(first + skipped, size_bytes, kAllNumaNodes);
+  PlaceOrUnmap(first + skipped, size_bytes, kAllNumaNodes);
   return first + skipped;
 }
 
@@ -39,7 +52,7 @@ MappedBuffer::MappedBuffer(size_t size_bytes, int node) : size_bytes_(size_bytes
     throw std::bad_alloc();
   }
   madvise(mapped, size_bytes, MADV_HUGEPAGE);
-  PlaceMemory(mapped, size_bytes, node);
+  PlaceOrUnmap(mapped, size_bytes, node);
   data_ = static_cast<std::byte*>(mapped);
 }
 

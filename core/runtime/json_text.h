@@ -16,7 +16,7 @@ inline constexpr int kMaxJsonDepth = 32;
 
 /// Returns INVALID_ARGUMENT, which names `source`, for text with or without comments that is nested
 /// deeper than kMaxJsonDepth, or that has a byte 0, where the parser would stop and leave the rest
-/// unread. Accepts text that is not JSON, unless it is nested so deeply where it still is.
+/// unread. Text that is not JSON is accepted, unless its valid beginning is nested too deeply.
 absl::Status CheckJsonText(std::string_view text, const std::string& source);
 
 /// Parses text without comments. INVALID_ARGUMENT names `source`: for text that is not JSON, and

@@ -81,7 +81,7 @@ std::vector<int> AllIds(const std::vector<NumaNode>& nodes) {
   return ids;
 }
 
-/// Returns the error of placing memory that is not needed.
+/// Tries to place one page, and returns the error number.
 int TryToPlaceMemory(const NumaOptions& options) {
   const size_t page_bytes = sysconf(_SC_PAGESIZE);
   void* const page =

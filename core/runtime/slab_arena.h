@@ -9,10 +9,9 @@
 
 namespace attention {
 
-/// Allocates slots from slabs of huge pages, which hold 16 MiB or one slot. Reading through huge
-/// pages seldom misses the TLB; on a virtual machine TLB misses cost up to half of the bandwidth. A
-/// slab without a slot in use is returned to the system, except for one. All calls take constant
-/// time, but for the system's. For one thread at a time.
+/// Allocates slots from slabs of huge pages, which hold 16 MiB or one slot. A slab without a slot
+/// in use is returned to the system, except for one. All calls take constant time, but for the
+/// system's. For one thread at a time.
 class SlabArena {
  public:
   /// The bytes of a slab of slots that are no larger.

@@ -1,4 +1,4 @@
-// A fixed set of threads that run the tiles of one computation at a time.
+// A fixed set of threads that run the tasks of one computation at a time.
 #pragma once
 
 #include <cstdint>

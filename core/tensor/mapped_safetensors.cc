@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -59,9 +60,7 @@ MappedSafetensors::~MappedSafetensors() {
 absl::StatusOr<MappedSafetensors> MappedSafetensors::Open(const std::string& path) {
   ASSIGN_OR_RETURN(const std::span<const std::byte> file, Map(path));
   MappedSafetensors mapped(path, file);
-  if (absl::Status status = mapped.ReadHeader(); !status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
-  }
+  RETURN_IF_ERROR(Prefixed(path, mapped.ReadHeader()));
   return mapped;
 }
 

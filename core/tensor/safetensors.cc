@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/output_file.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/round_up.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/safetensors_header.h"
@@ -126,11 +127,7 @@ auto ReadFile(const std::string& path, Read read)
     return absl::ErrnoToStatus(errno, "cannot read " + path);
   }
   auto contents = read(file, file_bytes);
-  if (contents.ok()) {
-    return contents;
-  }
-  return absl::Status(contents.status().code(),
-                      absl::StrCat(path, ": ", contents.status().message()));
+  return contents.ok() ? std::move(contents) : Prefixed(path, contents.status());
 }
 
 const char* StoredName(Dtype dtype) {

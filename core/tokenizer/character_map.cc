@@ -42,8 +42,9 @@ size_t CharactersIn(std::string_view text) {
 }
 
 /// Joins replacements, and follows which of them come from the first character of the whole text as
-/// the library counts: a replacement that is shorter takes the place of all its characters, what is
-/// missing from a longer one belongs to its last.
+/// the library counts. The last character of a replacement with fewer characters stands for the
+/// rest of the old ones. Those that a replacement has more than the old text follow its last
+/// character.
 class Replaced {
  public:
   explicit Replaced(const Piece& piece)

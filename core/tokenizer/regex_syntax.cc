@@ -98,7 +98,7 @@ class Translation {
     return absl::StartsWithIgnoreCase({rest_.data(), rest_.size()}, kWordProperty);
   }
 
-  // Refused inside [] too, where they would be characters: whether this is a set is ICU's to say.
+  // Refuses them inside [] too, where they would be characters: only ICU decides where a set ends.
   bool RefuseEscape(char c) {
     if ((c >= '1' && c <= '9') || c == 'k') {
       // ICU's limit of time does not count the characters that one compares.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "core/runtime/json_object.h"
 #include "core/runtime/json_text.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 #include "core/tokenizer/added_tokens.h"
@@ -97,13 +98,19 @@ void Tokenizer::Parts::SpellTokens() {
   };
   const std::string& space =
       pre_tokenizer.space().empty() ? normalizer.space() : pre_tokenizer.space();
-  const Vocabulary& vocabulary = model->vocabulary();
-  for (const auto& [token, id] : vocabulary.tokens()) {
+  const auto spell_token = [&](int32_t id, const std::string& token) {
     if (pre_tokenizer.is_byte_level()) {
       spell(id, attention::BytesOf(token));
     } else {
       spell(id, space.empty() ? token : absl::StrReplaceAll(token, {{space, " "}}));
     }
+  };
+  const Vocabulary& vocabulary = model->vocabulary();
+  for (const auto& [token, id] : vocabulary.tokens()) {
+    spell_token(id, token);
+  }
+  for (const auto& [id, token] : vocabulary.hidden()) {
+    spell_token(id, token);
   }
   for (int byte = 0; model->has_byte_tokens() && byte < 256; ++byte) {
     if (const auto id = vocabulary.Find(ByteTokenName(static_cast<uint8_t>(byte)))) {
@@ -224,11 +231,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(const std::string& 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string json, ReadTextFile(path, kMaxFileBytes));
   absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Create(json);
-  if (!tokenizer.ok()) {
-    return absl::Status(tokenizer.status().code(),
-                        absl::StrCat(path, ": ", std::string(tokenizer.status().message())));
-  }
-  return tokenizer;
+  return tokenizer.ok() ? std::move(tokenizer) : Prefixed(path, tokenizer.status());
 }
 
 absl::StatusOr<TokenizedText> Tokenizer::Encode(std::string_view text,

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -24,11 +25,19 @@ namespace {
 
 constexpr int32_t kCapitalIWithDot = 0x130;
 
-// Makes a set from a pattern in the syntax of ICU's UnicodeSet. A mistake in a pattern would make
-// the tests of every tokenizer fail.
+// Throws std::bad_alloc after an error of ICU in a call that fails only without memory. An object
+// with static storage that is made by such a call is then made again by the next one.
+void ThrowOnError(UErrorCode error) {
+  if (U_FAILURE(error)) {
+    throw std::bad_alloc();
+  }
+}
+
+// Makes a set from a pattern in the syntax of ICU's UnicodeSet.
 icu::UnicodeSet MakeSet(const char* pattern) {
   UErrorCode error = U_ZERO_ERROR;
   icu::UnicodeSet set(icu::UnicodeString::fromUTF8(pattern), error);
+  ThrowOnError(error);
   set.freeze();
   return set;
 }
@@ -75,7 +84,8 @@ bool IsWordCharacter(int32_t character) {
 
 bool IsNumeric(int32_t character) { return (U_GET_GC_MASK(character) & U_GC_N_MASK) != 0; }
 
-// The characters that are named had another category in those versions than they have today.
+// The `tokenizers` library uses the tables of Unicode 8 and 9. The characters that the patterns
+// below list had another category then.
 bool IsPunctuation(int32_t character) {
   static const icu::UnicodeSet set =
       MakeSet(R"([[[:P:]&[:age=8.0:]]\u166D\U000111C9)"
@@ -226,16 +236,19 @@ bool HasOnlySingles(std::string_view text) {
          std::ranges::all_of(text, [](char byte) { return static_cast<uint8_t>(byte) < 0x80; });
 }
 
-// Making an iterator is slow, a copy of it is not.
-std::unique_ptr<icu::BreakIterator> NewGraphemeIterator(UErrorCode& error) {
-  static UErrorCode first_error = U_ZERO_ERROR;
-  static const std::unique_ptr<const icu::BreakIterator> first(
-      icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), first_error));
-  error = first_error;
-  std::unique_ptr<icu::BreakIterator> copy(U_SUCCESS(error) ? first->clone() : nullptr);
-  if (U_SUCCESS(error) && copy == nullptr) {
-    error = U_MEMORY_ALLOCATION_ERROR;
-  }
+std::unique_ptr<const icu::BreakIterator> MakeGraphemeIterator() {
+  UErrorCode error = U_ZERO_ERROR;
+  std::unique_ptr<const icu::BreakIterator> made(
+      icu::BreakIterator::createCharacterInstance(icu::Locale::getRoot(), error));
+  ThrowOnError(error);
+  return made;
+}
+
+// Copies an iterator, since making one is slow.
+std::unique_ptr<icu::BreakIterator> CopyGraphemeIterator() {
+  static const std::unique_ptr<const icu::BreakIterator> first = MakeGraphemeIterator();
+  std::unique_ptr<icu::BreakIterator> copy(first->clone());
+  ThrowOnError(copy == nullptr ? U_MEMORY_ALLOCATION_ERROR : U_ZERO_ERROR);
   return copy;
 }
 
@@ -249,7 +262,7 @@ absl::Status ForEachGrapheme(std::string_view text, absl::FunctionRef<void(std::
     return absl::OkStatus();
   }
   UErrorCode error = U_ZERO_ERROR;
-  const std::unique_ptr<icu::BreakIterator> graphemes = NewGraphemeIterator(error);
+  const std::unique_ptr<icu::BreakIterator> graphemes = CopyGraphemeIterator();
   const icu::LocalUTextPointer source(
       utext_openUTF8(nullptr, text.data(), std::ssize(text), &error));
   if (U_SUCCESS(error)) {

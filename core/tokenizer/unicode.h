@@ -34,8 +34,8 @@ bool IsCjkIdeograph(int32_t character);    // as BERT's own code has it
 void AppendLowercase(int32_t character, std::string& text);
 
 /// Calls `use` for each grapheme of `text`, a character with the marks that belong to it (extended
-/// grapheme clusters, https://unicode.org/reports/tr29). INTERNAL when ICU fails, which happens
-/// only when it is out of memory.
+/// grapheme clusters, https://unicode.org/reports/tr29). INTERNAL or std::bad_alloc when ICU fails,
+/// which happens only when it is out of memory.
 absl::Status ForEachGrapheme(std::string_view text, absl::FunctionRef<void(std::string_view)> use);
 
 enum class NormalizationForm { kNfc, kNfd, kNfkc, kNfkd };

@@ -1,5 +1,7 @@
 #include "core/tokenizer/vocabulary.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "core/tokenizer/steps.h"
@@ -41,7 +43,11 @@ absl::StatusOr<Vocabulary> Vocabulary::ParseScored(const JsonObject& model,
                                                      "]: expected a token and its score, found ",
                                                      DescribeJson(&entry)));
     }
-    vocabulary.tokens_[entry[0].get<std::string>()] = static_cast<int32_t>(scores.size());
+    const auto token = entry[0].get<std::string>();
+    const auto id = static_cast<int32_t>(scores.size());
+    if (const auto [entry_of_token, is_new] = vocabulary.tokens_.try_emplace(token, id); !is_new) {
+      vocabulary.hidden_.emplace_back(std::exchange(entry_of_token->second, id), token);
+    }
     scores.push_back(entry[1].get<double>());
   }
   vocabulary.size_ = std::ssize(scores);

@@ -44,9 +44,12 @@ class Vocabulary {
   int64_t size() const { return size_; }
   std::optional<int32_t> Find(std::string_view token) const;
   const Tokens& tokens() const { return tokens_; }
+  /// Returns the entries, id and token, that are not found because an equal token follows.
+  const std::vector<std::pair<int32_t, std::string>>& hidden() const { return hidden_; }
 
  private:
   Tokens tokens_;
+  std::vector<std::pair<int32_t, std::string>> hidden_;
   int64_t size_ = 0;
 };
 

@@ -103,6 +103,39 @@ OptionSection Security() {
                "They can then name any shared memory of this machine that the server may open")}};
 }
 
+Option RandomModelOption() {
+  return {.name = "random-model",
+          .is_repeatable = true,
+          .placeholder = "SPEC",
+          .help =
+              "Serve one more attention layer with seeded random weights; repeatable:\n"
+              "NAME:d_model=768,num_heads=12[,num_kv_heads=4][,head_dim=64]\n"
+              "[,value_head_dim=64][,vocab_size=1000,max_positions=2048]\n"
+              "[,dtype=fp32|bf16][,causal=true][,seed=1]",
+          .apply = ApplyRandomModels};
+}
+
+Option RequiredModelsOption() {
+  return {.name = "required-models",
+          .is_repeatable = true,
+          .placeholder = "NAME",
+          .help =
+              "Models of --models that must have served before the health of model/* is "
+              "SERVING; other models may fail. none: no model; default: all that the folder "
+              "has at the start; repeatable",
+          .apply = ApplyRequiredModels};
+}
+
+Option ModelVersionsOption() {
+  return {.name = "model-versions",
+          .is_repeatable = true,
+          .placeholder = "POLICY",
+          .help =
+              "Versions of --models to serve: latest (the default: the highest that can be "
+              "loaded) or all; for one model NAME=latest, NAME=all or NAME=1,3; repeatable",
+          .apply = ApplyModelVersions};
+}
+
 OptionSection Models() {
   const auto folder = [](ServerOptions& options) -> auto& { return options.models.folder.path; };
   const auto poll = [](ServerOptions& options) -> auto& { return options.models.poll_interval; };
@@ -113,27 +146,12 @@ OptionSection Models() {
   }
   return {
       "Models",
-      {{.name = "random-model",
-        .is_repeatable = true,
-        .placeholder = "SPEC",
-        .help = "Serve one more attention layer with seeded random weights; repeatable:\n"
-                "NAME:d_model=768,num_heads=12[,num_kv_heads=4][,head_dim=64]\n"
-                "[,value_head_dim=64][,vocab_size=1000,max_positions=2048]\n"
-                "[,dtype=fp32|bf16][,causal=true][,seed=1]",
-        .apply = ApplyRandomModels},
+      {RandomModelOption(),
        TextOption(
            "models", folder, "DIR",
            "Serve the models of this folder: DIR/NAME or DIR/NAME/VERSION, each with config.json "
            "and model.safetensors (or model.safetensors.index.json and its shards)"),
-       Option{.name = "required-models",
-              .is_repeatable = true,
-              .placeholder = "NAME",
-              .help =
-                  "Models of --models that must have served before the health of model/* is "
-                  "SERVING; other models may fail. none: no model; default: all that the folder "
-                  "has at the start; repeatable",
-              .apply = ApplyRequiredModels}
-           .Needs("models"),
+       RequiredModelsOption().Needs("models"),
        DurationOption("models-poll", poll,
                       "Check at this interval whether models were added, changed or removed; 0: "
                       "only on request (attend models --reload)")
@@ -142,13 +160,7 @@ OptionSection Models() {
                     "Element type in which the server keeps the weights of --models; attend models "
                     "--verify measures what it costs in accuracy")
            .Needs("models"),
-       Option{.name = "model-versions",
-              .is_repeatable = true,
-              .placeholder = "POLICY",
-              .help = "Versions of --models to serve: latest (the default: the highest that can be "
-                      "loaded) or all; for one model NAME=latest, NAME=all or NAME=1,3; repeatable",
-              .apply = ApplyModelVersions}
-           .Needs("models")}};
+       ModelVersionsOption().Needs("models")}};
 }
 
 OptionSection Scheduling() {

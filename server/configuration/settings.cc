@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/nearest_name.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 #include "nlohmann/json.hpp"
@@ -248,8 +249,7 @@ absl::Status Apply(const Settings& settings, ServerOptions& options) {
                        "expected the user and password that --print-config left out")
                  : option.apply(values, options);
     if (!status.ok()) {
-      status =
-          absl::Status(status.code(), absl::StrCat(source, ": ", std::string(status.message())));
+      status = Prefixed(source, status);
     } else if (!option.needs.empty() && values != option.default_values &&
                !settings.contains(option.needs)) {
       status = absl::InvalidArgumentError(absl::StrCat(source, " requires --", option.needs));

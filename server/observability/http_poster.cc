@@ -14,6 +14,15 @@ namespace {
 
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
+void AddHeader(const std::string& line, Headers& lines) {
+  curl_slist* const longer = curl_slist_append(lines.get(), line.c_str());
+  if (longer == nullptr) {
+    throw std::bad_alloc();
+  }
+  (void)lines.release();  // now a part of `longer`
+  lines.reset(longer);
+}
+
 // Initializes libcurl before its first use, on one thread. It is never uninitialized, since other
 // libraries may use it too.
 bool IsCurlReady() {
@@ -86,12 +95,12 @@ absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(const std::string
 absl::StatusOr<HttpPoster::Answer> HttpPoster::Post(const std::string& body,
                                                     const std::vector<std::string>& headers) {
   CURL* const curl = state_->curl.get();
-  curl_slist* lines = curl_slist_append(nullptr, "Expect:");  // a body is sent without asking first
+  Headers lines(nullptr, &curl_slist_free_all);
+  AddHeader("Expect:", lines);  // a body is sent without asking first
   for (const std::string& header : headers) {
-    lines = curl_slist_append(lines, header.c_str());
+    AddHeader(header, lines);
   }
-  const Headers owner(lines, &curl_slist_free_all);
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lines);
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lines.get());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
   Answer answer;

@@ -1,6 +1,7 @@
 #include "server/observability/telemetry.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 #include "server/observability/header_file.h"
 #include "server/observability/process_usage.h"
 
@@ -8,10 +9,6 @@ namespace attention {
 namespace {
 
 constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
-
-absl::Status OfFlag(const char* flag, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(flag, ": ", std::string(status.message())));
-}
 
 }  // namespace
 
@@ -21,11 +18,11 @@ absl::StatusOr<std::unique_ptr<SpanExporter>> StartTraces(const SpanExporterOpti
   }
   if (!options.header_file.empty()) {
     if (const auto headers = ReadHeaderFile(options.header_file); !headers.ok()) {
-      return OfFlag("--otlp-headers", headers.status());
+      return Prefixed("--otlp-headers", headers.status());
     }
   }
   auto exporter = SpanExporter::Create(options);
-  return exporter.ok() ? std::move(exporter) : OfFlag("--otlp-endpoint", exporter.status());
+  return exporter.ok() ? std::move(exporter) : Prefixed("--otlp-endpoint", exporter.status());
 }
 
 absl::StatusOr<std::unique_ptr<HttpListener>> ServeMetrics(const std::string& address,
@@ -36,7 +33,7 @@ absl::StatusOr<std::unique_ptr<HttpListener>> ServeMetrics(const std::string& ad
   ReadProcessUsage();  // opens its files now, when there are descriptors for them
   const auto body = [sources] { return WriteMetrics(sources); };
   auto listener = HttpListener::Start(address, {{"/metrics", {kContentType, body}}});
-  return listener.ok() ? std::move(listener) : OfFlag("--metrics-listen", listener.status());
+  return listener.ok() ? std::move(listener) : Prefixed("--metrics-listen", listener.status());
 }
 
 }  // namespace attention

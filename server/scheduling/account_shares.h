@@ -10,9 +10,10 @@ namespace attention {
 /// One limit, and how much each account (RequestClass::account) holds of it. The rule is the same
 /// for everything that a caller can hold, which is time and bytes in the queue, replies, sessions
 /// and cache bytes: an account may hold eight times what it leaves free (dynamic thresholds:
-/// Choudhury & Hahne 1998), so alone 8/9. An account that holds nothing may take one piece of any
-/// size up to the limit: what is that large must be possible when nothing else is there. Of a limit
-/// of at most eight an account may hold all. Not thread-safe.
+/// Choudhury & Hahne 1998). An account that is alone may hold 8/9 of the limit. An account that
+/// holds nothing may take one amount of any size, since a large request could never run otherwise;
+/// callers check that one amount does not exceed the limit. Of a limit of at most eight an account
+/// may hold all. Not thread-safe.
 class AccountShares {
  public:
   explicit AccountShares(int64_t limit) : limit_(limit) {}
@@ -40,7 +41,7 @@ class AccountShares {
  private:
   const int64_t limit_;
   int64_t used_ = 0;
-  std::map<std::string, int64_t> held_;  // of the accounts that hold something
+  std::map<std::string, int64_t> held_;  // of the accounts that hold, or held, something
 };
 
 }  // namespace attention

@@ -33,10 +33,9 @@ struct BatchLimits {
   /// The maximum number of floating point operations for each thread, since all requests of a batch
   /// wait for its end. A job that has more is computed alone, unless it shares weights.
   double max_flops = 2e9;
-  /// The number of rows that may share one reading of a model's weights, whatever the operations of
-  /// their products with them: those of a row tile (core/kernels/linear). The weights of a large
-  /// stack take longer to read than to multiply with a few rows. Attention is not shared, and
-  /// counts towards max_flops.
+  /// The number of rows of a model that may be batched although their products with its weights
+  /// exceed max_flops: those of a row tile (core/kernels/linear). The weights of a large stack take
+  /// longer to read than to multiply with so few rows. Attention always counts towards max_flops.
   int64_t shared_rows = 64;
   /// The maximum memory of caches that the jobs take (JobDescription::cache_bytes), unless the
   /// batch is one job.

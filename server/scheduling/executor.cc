@@ -209,14 +209,14 @@ void Executor::RunAt(size_t level, const Batch& batch) {
   Count(batch, outcome);
 }
 
-bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns) {
+bool Executor::LetOnePass(size_t level, const Batch& interrupted, int64_t used_ns) {
   batcher_.FinishLost();
-  if (long_batch.is_long) {
+  if (interrupted.is_long) {
     const double position =
-        long_batch.position + static_cast<double>(used_ns) / ShareOf(HighestOf(long_batch));
+        interrupted.position + static_cast<double>(used_ns) / ShareOf(HighestOf(interrupted));
     queue_.SetPosition(position);
     const Batch earlier =
-        batcher_.NextBefore(position, /*allows_long=*/level + 1 < kLevels, long_batch);
+        batcher_.NextBefore(position, /*allows_long=*/level + 1 < kLevels, interrupted);
     if (!earlier.jobs.empty()) {
       RunAt(level, earlier);
       return true;
@@ -224,8 +224,8 @@ bool Executor::LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns
   }
   // An equal that passes would make a short batch late for little, unless it takes longer than
   // expected.
-  const bool only_higher = !long_batch.is_long && used_ns <= ExpectedTime(long_batch).count();
-  const Batch passing = batcher_.NextShort(kShortNs, long_batch, only_higher);
+  const bool only_higher = !interrupted.is_long && used_ns <= ExpectedTime(interrupted).count();
+  const Batch passing = batcher_.NextShort(kShortNs, interrupted, only_higher);
   if (!passing.jobs.empty()) {
     RunAt(level, passing);
   }

@@ -109,9 +109,10 @@ class Executor {
   bool RunNextBatch();
   /// Runs the batch, while the batches of the levels below wait until it ends.
   void RunAt(size_t level, const Batch& batch);
-  /// Runs one batch that passes the long one of the level below, which has used `used_ns` of the
-  /// machine. Returns true when the queue's order may have another such batch.
-  bool LetOnePass(size_t level, const Batch& long_batch, int64_t used_ns);
+  /// Runs one batch between two slices of the batch of the level below, `interrupted`, which has
+  /// used `used_ns` of the machine. Returns true when the queue's order may have another such
+  /// batch.
+  bool LetOnePass(size_t level, const Batch& interrupted, int64_t used_ns);
   /// Returns the time that the batch should take.
   std::chrono::nanoseconds ExpectedTime(const Batch& batch) const;
   /// Updates estimates and counts with the measurements of the batch.

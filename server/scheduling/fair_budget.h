@@ -10,8 +10,8 @@
 
 namespace attention {
 
-/// A holder may have as much as it leaves free: alone it gets half, a second one a quarter, and so
-/// on, so that something is left for the next one. Thread-safe.
+/// A holder may hold at most as much as stays free: the first half of the total, the next a
+/// quarter, and so on, so that something is left for the next one. Thread-safe.
 class FairBudget {
  public:
   /// A part of the amount, which is given back when it is destroyed. It may outlive the budget.

@@ -51,8 +51,8 @@ struct JobSequence {
   /// The number of keys that come with the request: query_len for self-attention.
   int64_t kv_len = 0;
   /// The earlier tokens of a session or of a prefix, one cache for each layer that runs. The keys
-  /// and values of these rows are appended to them. Borrowed. There are no caches if this is null,
-  /// or if the vector is empty when the batch is computed.
+  /// and values of these rows are appended to them. Borrowed. There are no caches if this is null.
+  /// Of a whole stack, there are none either if the vector is empty when the batch is computed.
   std::vector<KvCache>* caches = nullptr;
 };
 
@@ -188,7 +188,7 @@ inline bool IsAbandoned(const Job& job, TimePoint now) {
   return job.is_cancelled() || job.description().deadline <= now;
 }
 
-/// The time that an answer takes to its caller.
+/// The assumed time for an answer to reach its caller.
 inline constexpr std::chrono::milliseconds kTravelTime{2};
 
 /// Returns whether an answer that leaves now reaches its caller after the job's deadline.

@@ -31,7 +31,7 @@ class RequestFlows {
   /// An account whose tenants are not proven may choose any names.
   static constexpr int kMaxFlowsOfAccount = 16;
 
-  using Key = std::tuple<Priority, std::string, std::string>;  // ..., account, tenant
+  using Key = std::tuple<Priority, std::string, std::string>;  // priority, account, tenant
   using Iterator = std::map<Key, RequestFlow>::iterator;
 
   /// Returns the tag that the running batch has reached.

@@ -16,7 +16,7 @@ using std::chrono::nanoseconds;
 // The weight of the latest job in the means.
 constexpr double kMeanShare = 0.05;
 
-// Returns until when the job may wait for company, with time to spare for the company's work.
+// Returns until when the job may wait for further jobs of its batch, with time for their work.
 TimePoint LatestStartOf(const Job& job) {
   return job.description().deadline - 2 * job.expected_time();
 }
@@ -105,7 +105,7 @@ void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
   const Entry entry = {std::move(job), {work.added_ns, finish}, place};
   jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
   flow.last_finish = finish;
-  company_end_ = std::min(company_end_, LatestStartOf(*entry.job));
+  delay_end_ = std::min(delay_end_, LatestStartOf(*entry.job));
   Account(entry, 1);
 }
 
@@ -175,12 +175,12 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
     changed_.Wait(mutex_);
   }
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {
-    company_end_ = jobs_.begin()->second.job->description().arrival + patience.delay;
+    delay_end_ = jobs_.begin()->second.job->description().arrival + patience.delay;
     for (const auto& [order, entry] : jobs_) {
-      company_end_ = std::min(company_end_, LatestStartOf(*entry.job));
+      delay_end_ = std::min(delay_end_, LatestStartOf(*entry.job));
     }
     while (!is_closed_ && tokens_ < patience.enough_tokens &&
-           changed_.WaitUntil(mutex_, company_end_)) {
+           changed_.WaitUntil(mutex_, delay_end_)) {
     }
   }
   return TakeLocked([&](const Job& job, const Standing&) { return select(job); });

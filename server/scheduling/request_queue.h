@@ -159,7 +159,7 @@ class RequestQueue {
  private:
   friend class HeldBytes;
 
-  using Order = std::tuple<double, Priority, uint64_t>;  // start tag, ..., number of arrival
+  using Order = std::tuple<double, Priority, uint64_t>;  // start tag, priority, arrival
   struct Entry {
     JobPointer job;
     Standing standing;
@@ -226,7 +226,7 @@ class RequestQueue {
   AccountShares bytes_ ABSL_GUARDED_BY(mutex_){limits_.max_bytes};
   AccountShares work_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
   int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
-  TimePoint company_end_ ABSL_GUARDED_BY(mutex_);  // until when WaitAndTake waits for company
+  TimePoint delay_end_ ABSL_GUARDED_BY(mutex_);  // until when WaitAndTake waits for jobs
   WaitSpare spare_ ABSL_GUARDED_BY(mutex_);
   RunningBatch running_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;

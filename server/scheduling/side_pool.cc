@@ -10,8 +10,8 @@
 namespace attention {
 namespace {
 
-// From kFirstSweep owners on, those whose tasks are all past are removed. Beyond kMaxOwners, all
-// are forgotten.
+// From kFirstSweep owners on, those whose tasks are all past are removed. If there are still more
+// than kMaxOwners, all are removed.
 constexpr size_t kFirstSweep = 1024;
 constexpr size_t kMaxOwners = 65536;
 
@@ -27,12 +27,19 @@ thread_local const Running* running = nullptr;
 
 SidePool::SidePool(int num_threads) {
   const LowPriorityThreads policy;
-  for (int i = 0; i < num_threads; ++i) {
-    threads_.emplace_back([this] { Work(); });
+  try {
+    for (int i = 0; i < num_threads; ++i) {
+      threads_.emplace_back([this] { Work(); });
+    }
+  } catch (...) {
+    Stop();
+    throw;
   }
 }
 
-SidePool::~SidePool() {
+SidePool::~SidePool() { Stop(); }
+
+void SidePool::Stop() {
   {
     MutexLock lock(mutex_);
     is_closed_ = true;
@@ -69,8 +76,8 @@ SidePool::Entry SidePool::TakeFirst() {
   return entry;
 }
 
-// Owners who come only once never move the virtual time, so that none of them is past: then all
-// are forgotten, and have equal shares from there on.
+// If every owner comes once, the virtual time does not advance and no tag is past. Then all are
+// removed, and shares start anew.
 void SidePool::Sweep() {
   std::erase_if(last_finish_, [&](const auto& last) { return last.second <= virtual_time_; });
   if (last_finish_.size() > kMaxOwners) {

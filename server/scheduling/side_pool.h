@@ -57,6 +57,7 @@ class SidePool {
 
   void Work();
   void RunTask(Entry entry);
+  void Stop();
   Entry TakeFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

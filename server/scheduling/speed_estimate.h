@@ -20,8 +20,8 @@ namespace attention {
 double FastFlopsPerNs(const Abilities& abilities);
 
 /// Fits a line for each kind of batch, ns = begin + flops * slope, by least squares over the
-/// batches that ran. Later batches count more, and the first two do not count. What exceeds twice
-/// the largest of them is expected at the highest rate of the processor. Thread-safe.
+/// batches that ran. Later batches count more, and the first two do not count. Operations beyond
+/// twice those of the largest batch that ran are estimated at FastFlopsPerNs. Thread-safe.
 class SpeedEstimate {
  public:
   /// The number of kinds that are remembered for models, and the same number for attention without

@@ -25,8 +25,8 @@ constexpr int64_t kPrivateHeadBytes = 512 << 10;
 constexpr int64_t kHeadsPerThread = 6;
 
 /// Returns the size of keys and values from which on rows are prefetched. A Zen 3 or 4 gains as
-/// soon as the L2 cache cannot hold them. A Zen 5 reads rows from the L3 cache as fast without
-/// (tests/bench/RESULTS.md); other processors are taken for one.
+/// soon as the L2 cache cannot hold them. A Zen 5 gains nothing below 2 MiB
+/// (tests/bench/RESULTS.md). Other processors have the limit of a Zen 5.
 int64_t PrefetchedBytes() {
   return CurrentAbilities().processor.is_zen3_or_4 ? 512 << 10 : 2 << 20;
 }

@@ -65,8 +65,8 @@ bool ShapesLogits(const AttentionOptions& options) {
               std::numeric_limits<float>::min());
 }
 
-/// The result is neither 0 nor infinite: either would make NaN of a hidden key's -infinity or of
-/// equal scores.
+/// The result is neither 0 nor infinite, because 0 times -infinity (a hidden key) and infinity
+/// times 0 (equal scores) are NaN.
 float ExponentScale(const AttentionOptions& options) {
   double scale = 1;
   if (options.similarity == Similarity::kGaussian) {

@@ -94,7 +94,8 @@ const Gemm& GemmCache::Find(const GemmShape& shape) {
 // Between two slices of a computation its thread may run another computation. Only the outer one
 // takes the lock: the inner one would wait for its own thread.
 void GemmCache::Enter() {
-  if (leases_of_thread++ > 0) {
+  if (leases_of_thread > 0) {
+    ++leases_of_thread;
     return;
   }
   if (HoldsMoreThan(max_kernels_)) {
@@ -107,6 +108,7 @@ void GemmCache::Enter() {
     }
   }
   users_.lock_shared();
+  leases_of_thread = 1;  // last: an eviction may run out of memory
 }
 
 void GemmCache::Leave() {

@@ -127,8 +127,8 @@ PackedLinear::Division PackedLinear::Divide(const Call& call) const {
   if (const int64_t stride = rows < kRowTile ? 0 : StrideInPlace(call); stride > 0) {
     division.in_place = FindKernels(kRowTile, row_stride, stride);
   }
-  // The input is read again for every block, or the weights for every row tile: the smaller of
-  // them, which the cache holds.
+  // Tiles go by rows or by blocks, so that the smaller of input and weights is what is read again
+  // and again, and stays in the cache.
   division.goes_by_rows = division.row_tiles > division.blocks && !division.whole.widens_before;
   return division;
 }

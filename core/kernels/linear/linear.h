@@ -100,6 +100,8 @@ class PackedLinear {
   /// Returns whether bf16 weights are multiplied with f32 rows.
   bool widens() const { return packing_ == Packing::kBf16 && format_.compute == Dtype::kF32; }
   LinearWeights WeightsOf(const Part& part) const;
+  /// Packs the part, and copies its biases, from `block` on.
+  void PackPart(const Part& part, int64_t block);
   int64_t BytesOf(int64_t weights) const;
   int64_t num_blocks() const { return num_columns() / kColumnBlock * (format_.is_gated ? 2 : 1); }
   size_t BlockBytes() const;

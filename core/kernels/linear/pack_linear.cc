@@ -76,23 +76,7 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
   auto* bias = reinterpret_cast<float*>(bias_.data());
   std::fill_n(bias, num_blocks() * kColumnBlock, 0.0f);
   for (int64_t i = 0; i < std::ssize(parts); ++i) {
-    const Part& part = parts[i];
-    const int64_t step = format_.is_gated ? 2 : 1;
-    const LinearWeights weights = WeightsOf(part);
-    int64_t block = format_.is_gated ? i : columns_[i] / kColumnBlock;
-    for (int64_t first = 0; first < part.out_features; first += kColumnBlock, block += step) {
-      const int64_t count = std::min(kColumnBlock, part.out_features - first);
-      const ChannelBlock channels{weights, in_features_, first, count};
-      if (is_int8()) {
-        PackBlockInt8(channels, Block(block));
-      } else {
-        PackBlock(channels, format_.weights,
-                  packing_ == Packing::kBf16 ? Dtype::kBf16 : Dtype::kF32, Block(block));
-      }
-      if (weights.bias != nullptr) {
-        std::copy_n(weights.bias + first, count, bias + block * kColumnBlock);
-      }
-    }
+    PackPart(parts[i], format_.is_gated ? i : columns_[i] / kColumnBlock);
   }
   for (size_t copy = 1; copy < copies_.size(); ++copy) {
     std::copy_n(copies_.front().data(), copies_.front().size_bytes(), copies_[copy].data());
@@ -100,6 +84,25 @@ PackedLinear::PackedLinear(int64_t in_features, std::span<const Part> parts, con
   if (format_.weights == WeightsDtype::kBf16) {
     std::transform(bias, bias + num_blocks() * kColumnBlock, bias,
                    [](float value) { return ToFloat(ToBf16(value)); });
+  }
+}
+
+void PackedLinear::PackPart(const Part& part, int64_t block) {
+  const int64_t step = format_.is_gated ? 2 : 1;
+  const LinearWeights weights = WeightsOf(part);
+  auto* const bias = reinterpret_cast<float*>(bias_.data());
+  for (int64_t first = 0; first < part.out_features; first += kColumnBlock, block += step) {
+    const int64_t count = std::min(kColumnBlock, part.out_features - first);
+    const ChannelBlock channels{weights, in_features_, first, count};
+    if (is_int8()) {
+      PackBlockInt8(channels, Block(block));
+    } else {
+      PackBlock(channels, format_.weights, packing_ == Packing::kBf16 ? Dtype::kBf16 : Dtype::kF32,
+                Block(block));
+    }
+    if (weights.bias != nullptr) {
+      std::copy_n(weights.bias + first, count, bias + block * kColumnBlock);
+    }
   }
 }
 

@@ -82,7 +82,7 @@ void DuplexCall::AddRunning(int change) {
 }
 
 void DuplexCall::DropQueue() {
-  std::deque<Outgoing> dropped;
+  std::list<Outgoing> dropped;  // unlike a deque, an empty list allocates nothing
   {
     MutexLock lock(mutex_);
     dropped.swap(queue_);

@@ -77,7 +77,8 @@ void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason,
     is_unread = only_if_idle && unsent_ > 0;
   }
   if (is_unread) {
-    GiveUp()();
+    is_given_up_ = true;
+    context_.TryCancel();
     return;
   }
   if (!only_if_idle) {

@@ -6,8 +6,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -200,7 +200,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   IdleWatch::Place idle_place_;
 
   Mutex mutex_;
-  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  std::list<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unsent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The running requests whose whole answer waits to be sent.
   int unsent_ ABSL_GUARDED_BY(mutex_) = 0;

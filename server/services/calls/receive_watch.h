@@ -107,8 +107,8 @@ class Reception {
     entry_ = watch_.Add(std::move(receiver), bytes, std::move(units));
     return has_unit;
   }
-  /// Ends the reading or the sending. Returns false if StopReceiving has been called or will be,
-  /// and ends the call.
+  /// Ends the reading or the sending. Returns false if the watch has stopped the call: then
+  /// StopReceiving ends it, and the caller does nothing more.
   bool End() {
     const auto entry = std::exchange(entry_, std::nullopt);
     return !entry.has_value() || watch_.Remove(*entry);

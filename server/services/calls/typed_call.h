@@ -218,7 +218,7 @@ class TypedCall final : public MessageReceiver,
 template <typename Service>
 class TypedMethods {
  public:
-  /// So many calls of each method wait for clients.
+  /// `posted_calls` is the number of calls of each method that wait for clients.
   TypedMethods(Service& service, const CallEnvironment& calls, int posted_calls)
       : service_(service), calls_(calls), posted_calls_(posted_calls) {}
 

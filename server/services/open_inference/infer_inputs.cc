@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 #include "proto/codec/tensor.h"
@@ -166,17 +167,11 @@ class InputReader {
     }
     const auto region = sources_.shared_memory->Find(range);
     if (!region.ok()) {
-      return OfInput(owner, region.status());
+      return Prefixed(owner, region.status());
     }
     return Append(owner, size_bytes, [&](void* target) {
-      return OfInput(owner, (*region)->Read(range.offset, size_bytes, target));
+      return Prefixed(owner, (*region)->Read(range.offset, size_bytes, target));
     });
-  }
-
-  static absl::Status OfInput(const std::string& owner, const absl::Status& status) {
-    return status.ok() ? status
-                       : absl::Status(status.code(),
-                                      absl::StrCat(owner, ": ", std::string(status.message())));
   }
 
   // Appends `size_bytes` bytes to the message, which `fill` writes.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "server/services/open_inference/native_errors.h"
 #include "server/services/open_inference/native_request.h"
@@ -110,8 +111,7 @@ absl::Status FindRegion(const InferLimits& limits, InferOutput& output) {
   }
   auto region = limits.shared_memory->Find(*output.range);
   if (!region.ok()) {
-    return absl::Status(region.status().code(),
-                        absl::StrCat(owner, ": ", std::string(region.status().message())));
+    return Prefixed(owner, region.status());
   }
   output.region = *std::move(region);
   return absl::OkStatus();
@@ -126,11 +126,10 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
     output.datatype = std::string(Name(dtype));
     output.size_bytes =
         SaturatingProduct({SaturatingProduct(output.shape), static_cast<int64_t>(SizeOf(dtype))});
-    if (__builtin_add_overflow(reply_bytes, output.size_bytes, &reply_bytes)) {
-      reply_bytes = std::numeric_limits<int64_t>::max();
-    }
-    if (output.is_weights) {
-      plan.attend.copied_reply_bytes += output.size_bytes;  // padded, beside those computed
+    reply_bytes = SaturatingSum(reply_bytes, output.size_bytes);
+    if (output.is_weights) {  // padded, beside those computed
+      plan.attend.copied_reply_bytes =
+          SaturatingSum(plan.attend.copied_reply_bytes, output.size_bytes);
     }
   }
   if (reply_bytes > limits.reply.max_bytes) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/arena_message.h"
@@ -55,11 +56,8 @@ grpc::Slice PaddedWeights(const InferAnswer& answer, const InferOutput& output,
 absl::Status WriteToRegion(const InferOutput& output, const grpc::Slice& slice,
                            inference::ModelInferResponse::InferOutputTensor& wire) {
   const RegionRange& range = *output.range;
-  const absl::Status status = output.region->Write(range.offset, output.size_bytes, slice.begin());
-  if (!status.ok()) {
-    return absl::Status(status.code(),
-                        absl::StrCat(OutputName(wire.name()), ": ", std::string(status.message())));
-  }
+  RETURN_IF_ERROR(Prefixed(OutputName(wire.name()),
+                           output.region->Write(range.offset, output.size_bytes, slice.begin())));
   auto& parameters = *wire.mutable_parameters();
   parameters["shared_memory_region"].set_string_param(range.region);
   parameters["shared_memory_byte_size"].set_int64_param(output.size_bytes);

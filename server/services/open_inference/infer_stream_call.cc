@@ -226,8 +226,9 @@ void InferStreamCall::SendOne(Answer answer) {
   }
   if (has_failed_) {
     if (answer.record.status.ok()) {
-      answer.record.status =
-          absl::CancelledError("the stream had ended with the error of an earlier request");
+      answer.record.status = Contain("ending the request", [] {
+        return absl::CancelledError("the stream had ended with the error of an earlier request");
+      });
     }
     EndWithoutMessage(std::move(answer.record));
     return;

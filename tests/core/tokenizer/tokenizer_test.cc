@@ -109,6 +109,11 @@ TEST(TokenizerTest, UnigramTakesTheTokensWithTheLargestSumOfScores) {
     {"id": 8, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
      "normalized": false, "special": true}])");
   EXPECT_THAT(Encode(*Make(file.dump()), "a<s>").ids, ElementsAre(7, 8));
+  // The unknown token is an id, which has a text even if an equal token follows.
+  model["vocab"].push_back({"<unk>", 0});
+  file["added_tokens"] = nlohmann::json::array();
+  EXPECT_THAT(Encode(*Make(file.dump()), "x").ids, ElementsAre(0));
+  EXPECT_THAT(Encode(*Make(file.dump()), "x").tokens, ElementsAre("<unk>"));
 }
 
 TEST(TokenizerTest, UnigramWritesUnknownCharactersAsBytesIfItMay) {
