@@ -3,7 +3,7 @@
 # that was clean, named by a hash of its preprocessed text, the checks and the program, so that only what changed is looked
 # at again: `rm -r CACHE` for all.
 #
-# Warnings are the compiler's business (-w), checks are clang-tidy's. Not of the tests: they would take as long again.
+# The compiler reports warnings, this script does not (-w). Tests are left out: they would take as long again.
 set -euo pipefail
 clang_tidy=$1 build=$2 cache=$3
 

@@ -14,11 +14,12 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 readonly PYTHON=/usr/bin/python3 # Debian's, whose packages of numpy and grpcio it finds
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/attend-release.XXXXXX")
-server=
+server= container=
 # shellcheck disable=SC2317 # called by the trap
 finish() {
   local status=$?
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  [ -z "$container" ] || buildah rm "$container" >/dev/null || true
   [ "$status" = 0 ] || [ ! -s "$work/log" ] || tail -n 30 "$work/log" >&2
   rm -rf "$work"
 }
@@ -166,7 +167,6 @@ if [ -e "$dist/attend-$version-image.tar" ]; then
   quietly buildah run --user 65532:65532 "$container" -- sh -c \
     'attend-server --listen=127.0.0.1:8001 & attend health --wait=60s && attend run --model=demo --random=1x5x512 --verify
     status=$?; kill $!; exit $status'
-  quietly buildah rm "$container"
 fi
 
 kill -TERM "$server"

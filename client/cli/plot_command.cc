@@ -91,6 +91,7 @@ std::string Draw(const PlotFlags& flags, const AttentionPicture& picture) {
 absl::Status Plot(const PlotFlags& flags) {
   if (!flags.output.empty() && flags.output != "-") {
     RETURN_IF_ERROR(CheckWritable(flags.output));
+    RETURN_IF_ERROR(CheckOtherFile(flags.output, {flags.file}));
   }
   ASSIGN_OR_RETURN(AttentionPicture picture,
                    flags.file.empty() ? PictureOfServer(flags) : PictureOfFile(flags.file));

@@ -44,6 +44,9 @@ std::string NameOf(const std::string& path, const std::vector<std::string>& all)
 }
 
 absl::Status Report(const ReportFlags& flags) {
+  if (!flags.html.empty() && flags.html != "-") {
+    RETURN_IF_ERROR(CheckOtherFile(flags.html, flags.files));
+  }
   std::vector<NamedReport> reports;
   for (const std::string& path : flags.files) {
     ASSIGN_OR_RETURN(nlohmann::json result, ReadReportFile(path));
@@ -70,7 +73,8 @@ void AddReportCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("report", "Show results of `bench`, one or several side by side");
   HelpGroup group(*command);
   group.Value("RESULT", flags->files, "FILE", "A result of bench --json")->required();
-  group.Value("--html", flags->html, "FILE", "Write a page of charts; - is standard output");
+  group.Value("--html", flags->html, "FILE", "Write a page of charts; - is standard output")
+      ->check(FileName());
   command->footer(kReportExamples);
   command->callback([flags, &exit_code] { exit_code = ExitCodeOf(Report(*flags)); });
 }

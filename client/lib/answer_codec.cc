@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/lib/malformed_answer.h"
 #include "client/lib/stream_assembler.h"
 #include "core/runtime/status_macros.h"
 #include "proto/attention/v1/attention.pb.h"
@@ -17,9 +18,7 @@
 namespace attention {
 namespace {
 
-absl::Status Malformed(const absl::Status& status) {
-  return absl::InternalError(absl::StrCat("malformed answer: ", status.message()));
-}
+absl::Status Malformed(const absl::Status& status) { return MalformedAnswer(status.message()); }
 
 template <typename M>
 absl::StatusOr<Received<M>> DecodeMessage(const grpc::ByteBuffer& bytes) {
@@ -46,7 +45,7 @@ absl::StatusOr<std::vector<int32_t>> KeysOf(const Bytes& bytes, const v1::TopWei
   }
   if (!std::equal(keys->shape.begin(), keys->shape.end(), wire.weights().shape().begin(),
                   wire.weights().shape().end())) {
-    return absl::InternalError("malformed answer: top_weights: keys and weights differ in shape");
+    return MalformedAnswer("top_weights: keys and weights differ in shape");
   }
   std::vector<int32_t> values(keys->payload.size_bytes() / sizeof(int32_t));
   keys->payload.CopyTo(0, keys->payload.size_bytes(), values.data());
@@ -57,8 +56,8 @@ template <typename Texts>
 absl::Status CheckTokens(const Texts& texts) {
   for (const v1::TokenizedText& text : texts) {
     if (text.ids_size() != text.tokens_size()) {
-      return absl::InternalError(absl::StrCat("malformed answer: tokens: expected one for each of ",
-                                              text.ids_size(), " ids, found ", text.tokens_size()));
+      return MalformedAnswer("tokens: expected one for each of ", text.ids_size(), " ids, found ",
+                             text.tokens_size());
     }
   }
   return absl::OkStatus();
@@ -113,7 +112,7 @@ absl::StatusOr<StreamMessage> ReadStreamMessage(const v1::AttendStreamResponse& 
     case v1::AttendStreamResponse::PART_NOT_SET:
       break;
   }
-  return absl::InternalError("malformed answer: a message of the stream has no part");
+  return MalformedAnswer("a message of the stream has no part");
 }
 
 }  // namespace
@@ -155,9 +154,8 @@ absl::StatusOr<v1::Summary> DecodeSummary(const grpc::ByteBuffer& bytes) {
   if (!status.ok()) {
     return Malformed(status);
   }
-  return message.has_summary()
-             ? absl::StatusOr<v1::Summary>(message.summary())
-             : absl::InternalError("malformed answer: the answer ended without a summary");
+  return message.has_summary() ? absl::StatusOr<v1::Summary>(message.summary())
+                               : MalformedAnswer("the answer ended without a summary");
 }
 template absl::StatusOr<v1::Summary> DecodeSummary<v1::AttendResponse>(const grpc::ByteBuffer&);
 template absl::StatusOr<v1::Summary> DecodeSummary<v1::AttendStreamResponse>(

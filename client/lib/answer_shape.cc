@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "client/lib/malformed_answer.h"
 #include "client/lib/sequences.h"
 #include "core/runtime/status_macros.h"
 
@@ -19,8 +20,7 @@ using AnswerSpans = std::vector<SequenceSpan>;
 absl::Status CheckNumber(absl::string_view what, int64_t expected, int64_t found) {
   return expected == found
              ? absl::OkStatus()
-             : absl::InternalError(absl::StrCat("malformed answer: number of ", what, ": expected ",
-                                                expected, ", found ", found));
+             : MalformedAnswer("number of ", what, ": expected ", expected, ", found ", found);
 }
 
 std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
@@ -54,9 +54,9 @@ absl::Status CheckLayers(const v1::WeightsChoice& choice, int64_t num_sequences,
     const int64_t sequence = i / num_layers,
                   layer = choice.layers(static_cast<int>(i % num_layers));
     if (found[i].layer != layer || found[i].sequence != sequence) {
-      return absl::InternalError(absl::StrCat(
-          "malformed answer: layer_weights[", i, "]: expected layer ", layer, " of sequence ",
-          sequence, ", found layer ", found[i].layer, " of sequence ", found[i].sequence));
+      return MalformedAnswer("layer_weights[", i, "]: expected layer ", layer, " of sequence ",
+                             sequence, ", found layer ", found[i].layer, " of sequence ",
+                             found[i].sequence);
     }
     RETURN_IF_ERROR(CheckShape("layer_weights", {num_heads, kAnyExtent}, {kAnyExtent},
                                found[i].weights.shape()));
@@ -79,9 +79,8 @@ absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row
   const auto text = [](std::string* out, int64_t extent) {
     absl::StrAppend(out, extent == kAnyExtent ? "any" : absl::StrCat(extent));
   };
-  return absl::InternalError(absl::StrCat("malformed answer: ", what, ": expected [",
-                                          absl::StrJoin(expected, ", ", text), "], found ",
-                                          ShapeText(found)));
+  return MalformedAnswer(what, ": expected [", absl::StrJoin(expected, ", ", text), "], found ",
+                         ShapeText(found));
 }
 
 AnswerRows AnswerRowsOf(const AttendRequest& request) {
@@ -92,16 +91,17 @@ AnswerRows AnswerRowsOf(const AttendRequest& request) {
   const auto* input = std::get_if<HiddenStatesInput>(&request.input);
   const bool are_logits =
       request.model_output == v1::LOGITS || request.model_output == v1::LAST_LOGITS;
-  if (input != nullptr && input->tensor != nullptr && !are_logits) {
-    return {input->tensor->dtype(), {input->tensor->shape().back()}};
+  if (input == nullptr || are_logits) {
+    return {};
   }
-  return {};
+  const Tensor* const rows = input->tensor != nullptr ? input->tensor : input->memory;
+  return rows == nullptr ? AnswerRows() : AnswerRows{rows->dtype(), {rows->shape().back()}};
 }
 
 absl::Status CheckAnswer(const AttendRequest& request, const AttendResult& result) {
   const absl::StatusOr<AnswerSpans> spans = SequencesOf(request, result.tokens);
   if (!spans.ok()) {
-    return absl::InternalError(absl::StrCat("malformed answer: ", spans.status().message()));
+    return MalformedAnswer(spans.status().message());
   }
   const auto* input = std::get_if<TextInput>(&request.input);
   const v1::AttentionOptions& options = request.options;

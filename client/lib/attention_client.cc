@@ -13,6 +13,7 @@
 #include "client/lib/answer_shape.h"
 #include "client/lib/blocking_call.h"
 #include "client/lib/channel.h"
+#include "client/lib/malformed_answer.h"
 #include "client/lib/open_inference_codec.h"
 #include "client/lib/request_codec.h"
 #include "client/lib/retry_policy.h"
@@ -99,7 +100,7 @@ struct AttentionClient::State {
       }
       const absl::Status status = stream->Finish();
       if (status.ok()) {
-        return absl::InternalError("malformed answer: the stream ended without a summary");
+        return MalformedAnswer("the stream ended without a summary");
       }
       if (!attempts.WaitAfter(status, *channel)) {
         return Explain(status, attempts, options);
@@ -110,8 +111,9 @@ struct AttentionClient::State {
   template <typename Reply, typename Request>
   absl::StatusOr<Reply> CallTyped(const std::string& method, const Request& request) {
     ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, Call(method, Encoder().Encode(request)));
-    ASSIGN_OR_RETURN(Received<Reply> received, Decode<Reply>(bytes));
-    return std::move(received.message);
+    absl::StatusOr<Received<Reply>> received = Decode<Reply>(bytes);
+    return received.ok() ? absl::StatusOr<Reply>(std::move(received->message))
+                         : MalformedAnswer(std::string(received.status().message()));
   }
 
   template <typename Request>
@@ -251,9 +253,11 @@ absl::Status WatchHealth(const ClientOptions& options, const std::string& servic
   stream.WriteLast(Encoder().Encode(request));
   grpc::ByteBuffer bytes;
   while (stream.Read(bytes)) {
-    ASSIGN_OR_RETURN(const Received<grpc::health::v1::HealthCheckResponse> received,
-                     Decode<grpc::health::v1::HealthCheckResponse>(bytes));
-    if (!on_health(received.message.status())) {
+    const auto received = Decode<grpc::health::v1::HealthCheckResponse>(bytes);
+    if (!received.ok()) {
+      return MalformedAnswer(std::string(received.status().message()));
+    }
+    if (!on_health(received->message.status())) {
       return absl::OkStatus();
     }
   }

@@ -157,7 +157,7 @@ std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterfac
   return factories;
 }
 
-/// Spreads calls over the servers of a channel, one after the other.
+/// Which calls gRPC itself repeats, and which servers it leaves out.
 struct CallPolicy {
   /// Whether servers whose health is not SERVING, such as those that drain, are left out. A server
   /// without a health service counts as serving.

@@ -8,6 +8,7 @@
 #include "client/lib/answer_codec.h"
 #include "client/lib/blocking_call.h"
 #include "client/lib/channel.h"
+#include "client/lib/malformed_answer.h"
 #include "client/lib/request_codec.h"
 #include "client/lib/retry_policy.h"
 #include "client/lib/stream_assembler.h"
@@ -74,7 +75,7 @@ struct DecodeStream::State {
   absl::Status BreakWithStatus() {
     absl::Status status = duplex.Finish(deadline);
     if (status.ok()) {
-      status = absl::InternalError("malformed answer: the stream ended before its last answer");
+      status = MalformedAnswer("the stream ended before its last answer");
     } else if (duplex.timed_out()) {
       status = absl::DeadlineExceededError(absl::StrCat("server ", options.connection.server,
                                                         ": no answer within ",
@@ -102,8 +103,7 @@ struct DecodeStream::State {
   }
 
   absl::Status BreakWithUnknownId(uint64_t expected, uint64_t found) {
-    return Break(absl::InternalError(absl::StrCat("malformed answer: reply to unknown action id ",
-                                                  found, ", expected ", expected)));
+    return Break(MalformedAnswer("reply to unknown action id ", found, ", expected ", expected));
   }
 
   /// Checks that the session is open, and that no step is under way.
@@ -141,7 +141,7 @@ struct DecodeStream::State {
   absl::StatusOr<v1::DecodeResult> ActWithoutParts(v1::DecodeRequest& request) {
     request.set_id(last_id + 1);
     return Act(Encoder().Encode(request), [](const StreamMessage&) {
-      return absl::InternalError("malformed answer: rows that were not requested");
+      return MalformedAnswer("rows that were not requested");
     });
   }
 
@@ -267,7 +267,7 @@ absl::Status DecodeStream::Close() {
   state_->duplex.EndRequests(state_->deadline);
   grpc::ByteBuffer bytes;
   if (state_->duplex.Read(bytes, state_->deadline)) {
-    return state_->Break(absl::InternalError("malformed answer: a message after the last reply"));
+    return state_->Break(MalformedAnswer("a message after the last reply"));
   }
   const absl::Status status = state_->duplex.Finish(state_->deadline);
   state_->broken = absl::FailedPreconditionError("the session was closed");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/lib/malformed_answer.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 #include "proto/codec/envelope.h"
@@ -175,9 +176,7 @@ class InferRequestBuilder {
   absl::Status status_;
 };
 
-absl::Status Malformed(const std::string& text) {
-  return absl::InternalError(absl::StrCat("malformed answer: ", text));
-}
+absl::Status Malformed(const std::string& text) { return MalformedAnswer(text); }
 
 /// Returns the index of the output to read.
 absl::StatusOr<int> IndexOfOutput(const inference::ModelInferResponse& response) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/lib/answer_shape.h"
+#include "client/lib/malformed_answer.h"
 #include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 
@@ -88,7 +89,7 @@ absl::Status StreamAssembler::LayOutTexts() {
 
 absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequence) {
   if (!has_output_) {
-    return absl::InternalError("malformed answer: rows for a step without output");
+    return MalformedAnswer("rows for a step without output");
   }
   RETURN_IF_ERROR(LayOutTexts());
   if (sequence < 0 || sequence >= std::ssize(sequences_)) {
@@ -116,7 +117,7 @@ absl::Status StreamAssembler::Add(const StreamMessage& message) {
   return std::visit(
       [this](const auto& part) {
         if constexpr (std::is_same_v<decltype(part), const v1::Summary&>) {
-          return absl::InternalError("malformed answer: a summary before the last message");
+          return MalformedAnswer("a summary before the last message");
         } else {
           return Add(part);
         }

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "client/lib/answer_codec.h"
+#include "client/lib/malformed_answer.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -17,8 +18,7 @@ absl::Status StreamedAnswer::MakeAssembler() {
 
 absl::Status StreamedAnswer::Take(const grpc::ByteBuffer& received) {
   if (result_.has_value()) {
-    return absl::InternalError(
-        "malformed answer: expected the summary last, found a message after it");
+    return MalformedAnswer("expected the summary last, found a message after it");
   }
   ASSIGN_OR_RETURN(StreamMessage message, DecodeStreamMessage(received));
   if (auto* summary = std::get_if<v1::Summary>(&message)) {
@@ -37,7 +37,7 @@ absl::Status StreamedAnswer::Take(const grpc::ByteBuffer& received) {
 
 absl::StatusOr<AttendResult> StreamedAnswer::Finish() {
   if (!result_.has_value()) {
-    return absl::InternalError("malformed answer: the stream ended without a summary");
+    return MalformedAnswer("the stream ended without a summary");
   }
   if (sink_.assemble) {
     RETURN_IF_ERROR(MakeAssembler());  // for an answer without rows

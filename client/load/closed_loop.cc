@@ -1,8 +1,8 @@
 #include "client/load/closed_loop.h"
 
-#include "client/lib/channel.h"
 #include "client/load/lane.h"
 #include "client/load/length_mix.h"
+#include "client/load/load_channels.h"
 #include "client/load/load_generator.h"
 #include "core/runtime/status_macros.h"
 
@@ -63,8 +63,7 @@ class RequestLoop : public ClosedLoop<Lane> {
 
 absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options,
                                          const LoadControl& control) {
-  ASSIGN_OR_RETURN(const LoadChannels channels,
-                   MakeChannels(options.connection, options.connections));
+  ASSIGN_OR_RETURN(const LoadChannels channels, ConnectChannels(options));
   return RequestLoop(load, options, control, channels).Run();
 }
 

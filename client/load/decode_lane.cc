@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/lib/malformed_answer.h"
 #include "client/lib/request_codec.h"
 #include "proto/codec/envelope.h"
 #include "proto/codec/status.h"
@@ -68,7 +69,7 @@ DecodeLane::Event DecodeLane::Advance(bool ok) {
       return Event::kNone;
     case Step::kLastRead:
       if (ok) {
-        Fail(absl::InternalError("malformed answer: a message after the last reply"));
+        Fail(MalformedAnswer("a message after the last reply"));
         return Event::kNone;
       }
       break;
@@ -98,7 +99,7 @@ DecodeLane::Event DecodeLane::TakeMessage() {
   const absl::Status decoded =
       DecodeEnvelope(message_, EnvelopeFieldsOf<v1::DecodeResponse>(), response);
   if (!decoded.ok()) {
-    Fail(absl::InternalError(absl::StrCat("malformed answer: ", std::string(decoded.message()))));
+    Fail(MalformedAnswer(std::string(decoded.message())));
     return Event::kNone;
   }
   if (keep_) {
@@ -133,7 +134,7 @@ void DecodeLane::TakeStatus() {
   }
   failure_ = !status_.ok() || is_stopped_
                  ? ToAbslStatus(status_)
-                 : absl::InternalError("malformed answer: the stream ended before its last answer");
+                 : MalformedAnswer("the stream ended before its last answer");
 }
 
 }  // namespace attention

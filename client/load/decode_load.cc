@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "client/lib/channel.h"
 #include "client/lib/request_codec.h"
 #include "client/load/closed_loop.h"
+#include "client/load/load_channels.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 
@@ -110,7 +110,7 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan) {
 
 absl::StatusOr<LoadResult> RunDecodeLoad(const EncodedSession& session, const LoadOptions& options,
                                          const LoadControl& control) {
-  ASSIGN_OR_RETURN(const auto channels, MakeChannels(options.connection, options.connections));
+  ASSIGN_OR_RETURN(const auto channels, ConnectChannels(options));
   return DecodeLoop(session, options, control, channels).Run();
 }
 

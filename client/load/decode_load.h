@@ -15,7 +15,7 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan);
 /// by a new one, until the window ends; then running sessions end with their next answer. Steps are
 /// counted as a closed loop counts requests. A session's deadline is `options.timeout` for each of
 /// its actions. Runs on the calling thread. REQUIRES: concurrency, connections > 0; a positive
-/// duration, or a number of requests. Errors of MakeChannels.
+/// duration, or a number of requests. Errors of ConnectChannels.
 absl::StatusOr<LoadResult> RunDecodeLoad(const EncodedSession& session, const LoadOptions& options,
                                          const LoadControl& control);
 

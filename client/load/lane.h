@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
+#include "client/load/load_channels.h"
 #include "client/load/load_options.h"
 #include "client/load/protocol.h"
 #include "client/load/request_mix.h"
@@ -63,6 +65,8 @@ class Lane {
   /// Returns the bytes of all messages of the answer.
   int64_t answered_bytes() const { return answered_bytes_; }
   const LoadAnswer& answer() const { return answer_; }
+  /// Returns the address of the server that was called, as gRPC writes it: "ipv4:10.0.0.7:8001".
+  std::string peer() const { return context_->peer(); }
 
   /// Releases what an ended call still holds.
   void Clear();
@@ -95,9 +99,6 @@ class Lane {
   int64_t answered_bytes_ = 0;
   LoadAnswer answer_;
 };
-
-/// At least one channel; each has its own connection.
-using LoadChannels = std::vector<std::shared_ptr<grpc::Channel>>;
 
 /// Lanes for calls, which are reused. Their calls go to the channels in turn. Thread-safe.
 class LanePool {

@@ -14,7 +14,7 @@ namespace attention {
 /// one completion queue. Returns when every call has ended. It ends early after more than
 /// kMaxFailuresInARow failures in a row over at least LoadOptions::patience: a server that is gone
 /// refuses calls as fast as they are made. REQUIRES: concurrency, connections > 0; a positive
-/// duration, or a number of requests. Errors of MakeChannels.
+/// duration, or a number of requests. Errors of ConnectChannels.
 absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options,
                                          const LoadControl& control);
 
@@ -23,7 +23,7 @@ absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOpti
 /// request was due, so that a server, or a client, that falls behind cannot hide it. Returns when
 /// every call has ended, which is at most the timeout after the window. REQUIRES:
 /// `options.open_loop`; connections > 0; a positive duration or a number of requests. Errors of
-/// MakeChannels.
+/// ConnectChannels.
 absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options,
                                        const LoadControl& control);
 

@@ -89,6 +89,9 @@ struct LoadResult {
   /// The service time divided by the tokens, of streams and of steps of sessions.
   Histogram token_ns;
 
+  /// The number of OK answers of each server in the whole run, warm-up included, by its address;
+  /// empty for sessions.
+  std::map<std::string, int64_t> servers;
   /// The failures by status code, or kNotSent. For sessions: failed sessions.
   Failures failures;
   /// The run ended early because nothing but errors came; closed loop only.

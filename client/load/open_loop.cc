@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/lib/channel.h"
 #include "client/load/event_queue.h"
 #include "client/load/lane.h"
 #include "client/load/length_mix.h"
+#include "client/load/load_channels.h"
 #include "client/load/load_generator.h"
 #include "client/load/recorder.h"
 #include "client/load/window_plan.h"
@@ -129,8 +129,7 @@ class OpenLoop {
 
 absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options,
                                        const LoadControl& control) {
-  ASSIGN_OR_RETURN(const LoadChannels channels,
-                   MakeChannels(options.connection, options.connections));
+  ASSIGN_OR_RETURN(const LoadChannels channels, ConnectChannels(options));
   return OpenLoop(load, options, control, channels).Run();
 }
 

@@ -2,13 +2,14 @@
 
 #include "client/lib/answer_codec.h"
 #include "client/lib/answer_shape.h"
+#include "client/lib/malformed_answer.h"
 #include "client/lib/streamed_answer.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 absl::StatusOr<v1::Summary> NativeProtocol::ReadSummary(const LoadAnswer& answer) const {
   if (answer.empty()) {
-    return absl::InternalError("malformed answer: an empty stream");
+    return MalformedAnswer("an empty stream");
   }
   return is_streaming_ ? DecodeSummary<v1::AttendStreamResponse>(answer.back())
                        : DecodeSummary<v1::AttendResponse>(answer.back());

@@ -96,6 +96,7 @@ void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
     CountMessages(lane);
   }
   CountAnswer(answered);
+  ++result_.servers[lane.peer()];
   if (lane.call().keep_all) {
     Keep({lane.call().kind, lane.answer()});
   }

@@ -53,7 +53,8 @@ Json SeriesJson(const TimeSeries& series) {
 Json StabilityJson(const Stability& stability) {
   Json windows = Json::array();
   for (const StabilityWindow& window : stability.windows) {
-    windows.push_back({{"answers_per_s", window.answers_per_s}, {"latency_ms", window.latency_ms}});
+    windows.push_back(
+        {{"answers_per_s", window.answers_per_s}, {"latency_ms", OrNull(window.latency_ms)}});
   }
   return {{"window_s", Seconds(stability.window)},
           {"windows", std::move(windows)},
@@ -137,6 +138,7 @@ Json ResultJson(const LoadResult& result) {
                {"requests_per_batch", rates.requests_per_batch},
                {"latency_ms", LatencyJson(result.latency_ns)},
                {"series", SeriesJson(result.series)},
+               {"servers", result.servers},
                {"client_cpu_share", result.client_cpu_share},
                {"client_wait_share", result.client_wait_share},
                {"gave_up", result.gave_up},

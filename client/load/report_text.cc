@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -194,6 +195,31 @@ std::string ClientText(const BenchLevel& level) {
                          warning.empty() ? "" : ": " + warning);
 }
 
+/// Returns the number of servers that --server names by commas.
+int64_t NumNamed(const BenchLevel& level) {
+  const std::string& list = level.options.connection.server;
+  return 1 + std::ranges::count(list, ',');
+}
+
+/// Whether fewer servers answered than --server names, although there were answers.
+bool MissesServers(const BenchLevel& level) {
+  return !level.result.servers.empty() && std::ssize(level.result.servers) < NumNamed(level);
+}
+
+/// The answers of each server, if there are or should be several.
+std::string ServersText(const BenchLevel& level) {
+  const auto& servers = level.result.servers;
+  if (servers.size() < 2 && !MissesServers(level)) {
+    return "";
+  }
+  const std::string counts = absl::StrJoin(servers, ", ", [](std::string* out, const auto& server) {
+    absl::StrAppend(out, server.first, " ", server.second);
+  });
+  return MissesServers(level)
+             ? absl::StrCat("only ", servers.size(), " of ", NumNamed(level), " answered: ", counts)
+             : absl::StrCat("answers of ", counts);
+}
+
 /// A line about a level besides its counts and latencies.
 struct Remark {
   const char* name;
@@ -217,6 +243,9 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
   if (level.verification.has_value()) {
     remarks.push_back(
         {"verified", VerificationText(*level.verification), !level.verification->agreed()});
+  }
+  if (const std::string text = ServersText(level); !text.empty()) {
+    remarks.push_back({"servers", text, MissesServers(level)});
   }
   for (const SloCheck& check : level.slo) {
     remarks.push_back({"target", SloText(check), !check.is_met});

@@ -30,6 +30,9 @@ double VariationOf(const Values& values) {
 
 /// Whether the last values are > 0 and within `percentage` of each other.
 bool IsSettled(const Values& values, double percentage) {
+  if (std::ssize(values) < kTrials) {
+    return false;
+  }
   const auto [min, max] = std::minmax_element(values.end() - kTrials, values.end());
   return *min > 0.0 && *max <= *min * (1.0 + percentage / 100.0);
 }
@@ -40,8 +43,11 @@ StabilityWindow Summarize(const TimeSlice& slice, absl::Duration window,
   const double nanoseconds = rule.percentile.has_value()
                                  ? static_cast<double>(latency.Percentile(*rule.percentile))
                                  : latency.mean();
-  return {.answers_per_s = slice.answers / absl::ToDoubleSeconds(window),
-          .latency_ms = Milliseconds(nanoseconds)};
+  StabilityWindow summary = {.answers_per_s = slice.answers / absl::ToDoubleSeconds(window)};
+  if (latency.count() > 0) {
+    summary.latency_ms = Milliseconds(nanoseconds);
+  }
+  return summary;
 }
 
 }  // namespace
@@ -60,7 +66,9 @@ Stability JudgeStability(const TimeSeries& series, absl::Duration window,
     }
     stability.windows.push_back(Summarize(sum, stability.window, rule));
     rates.push_back(stability.windows.back().answers_per_s);
-    latencies.push_back(stability.windows.back().latency_ms);
+    if (stability.windows.back().latency_ms.has_value()) {
+      latencies.push_back(*stability.windows.back().latency_ms);
+    }
   }
   stability.throughput_cv = VariationOf(rates);
   stability.latency_cv = VariationOf(latencies);

@@ -24,7 +24,7 @@ struct StabilityRule {
 /// One of the equal parts of a window.
 struct StabilityWindow {
   double answers_per_s = 0.0;
-  double latency_ms = 0.0;  // the rule's; 0 without answers
+  std::optional<double> latency_ms = {};  // the rule's; absent without answers
 };
 
 struct Stability {
@@ -32,8 +32,8 @@ struct Stability {
   std::vector<StabilityWindow> windows;
   /// Whether the load is stable; absent for fewer than 3 windows, and in a report without a rule.
   std::optional<bool> is_stable;
-  /// The coefficients of variation (standard deviation over mean) of all windows; 0 for fewer than
-  /// two windows.
+  /// The coefficients of variation (standard deviation over mean) of all windows, that of latencies
+  /// of windows with answers; 0 for fewer than two windows.
   double throughput_cv = 0.0;
   double latency_cv = 0.0;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,11 +28,20 @@ constexpr Range kInvisible[] = {{0x00AD, 0x00AD}, {0x061C, 0x061C}, {0x180E, 0x1
                                 {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F},
                                 {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F}};
 
-bool IsInvisible(uint32_t value) {
-  return std::any_of(std::begin(kInvisible), std::end(kInvisible), [value](const Range& range) {
-    return value >= range.first && value <= range.last;
-  });
+// Characters that show nothing by themselves, but belong to what a text shows: spaces, fillers, and
+// selectors of the form of the character before.
+constexpr Range kBlank[] = {
+    {0x0020, 0x0020}, {0x00A0, 0x00A0}, {0x034F, 0x034F}, {0x115F, 0x1160},
+    {0x1680, 0x1680}, {0x17B4, 0x17B5}, {0x180B, 0x180F}, {0x2000, 0x200A},
+    {0x202F, 0x202F}, {0x205F, 0x205F}, {0x2800, 0x2800}, {0x3000, 0x3000},
+    {0x3164, 0x3164}, {0xFE00, 0xFE0F}, {0xFFA0, 0xFFA0}, {0xE0100, 0xE01EF}};
+
+bool IsIn(std::span<const Range> ranges, uint32_t value) {
+  return std::ranges::any_of(
+      ranges, [value](const Range& range) { return value >= range.first && value <= range.last; });
 }
+
+std::string CodePoint(uint32_t value) { return absl::StrFormat("<U+%04X>", value); }
 
 std::string ShownControl(uint32_t value) {
   switch (value) {
@@ -52,10 +62,26 @@ std::string ShownCharacter(absl::string_view bytes, uint32_t value) {
   if (value < 0x20 || value == 0x7F) {
     return ShownControl(value);
   }
-  if ((value >= 0x80 && value < 0xA0) || IsInvisible(value)) {
-    return absl::StrFormat("<U+%04X>", value);
+  if ((value >= 0x80 && value < 0xA0) || IsIn(kInvisible, value)) {
+    return CodePoint(value);
   }
   return std::string(bytes);
+}
+
+/// Returns a token of nothing but blank characters by their code points, and spaces as ␣; absent
+/// for any other token.
+std::optional<std::string> ShownBlank(absl::string_view token) {
+  std::string shown;
+  while (!token.empty()) {
+    const std::optional<Character> first = FirstCharacter(token);
+    if (!first.has_value() || !IsIn(kBlank, first->code)) {
+      return std::nullopt;
+    }
+    const bool is_space = first->code == ' ' || first->code == 0x00A0;
+    absl::StrAppend(&shown, is_space ? "␣" : CodePoint(first->code));
+    token.remove_prefix(first->num_bytes);
+  }
+  return shown.empty() ? std::nullopt : std::optional(shown);
 }
 
 /// Returns the columns of a character, by a UTF-8 locale whatever the program's is.
@@ -70,6 +96,9 @@ int64_t ColumnsOf(uint32_t value) {
 }  // namespace
 
 std::string ShownToken(absl::string_view token) {
+  if (const std::optional<std::string> blank = ShownBlank(token)) {
+    return *blank;
+  }
   return token.empty() ? "∅" : absl::StrReplaceAll(ShownLine(token), {{" ", "␣"}, {"\u00A0", "␣"}});
 }
 

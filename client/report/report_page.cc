@@ -71,23 +71,35 @@ std::string SectionHtml(const NamedReport& run, bool is_named) {
                       FactsHtml(run.result), "</section>\n");
 }
 
-/// What must be equal of two runs for their numbers to be comparable: the load, the request, and
-/// the machines that sent it and answered it.
-std::vector<std::pair<std::string, std::string>> Conditions(const Json& result) {
+/// Whether the result has one level, whose options are those of the run.
+bool HasOneLevel(const Json& result) {
   const Json& options = result.at("options");
-  const Json& level = options.contains("rate_per_s") || options.contains("concurrency")
-                          ? options
-                          : result.at("levels").at(0).at("options");
+  return options.contains("rate_per_s") || options.contains("concurrency");
+}
+
+/// What must be equal of two runs for their numbers to be comparable: the load, the request, and
+/// the machines that sent it and answered it. Rates are conditions where each run has one level.
+std::vector<std::pair<std::string, std::string>> Conditions(const Json& result,
+                                                            bool have_one_level) {
+  const Json& options = result.at("options");
+  const Json& level = HasOneLevel(result) ? options : result.at("levels").at(0).at("options");
   std::vector<std::pair<std::string, std::string>> conditions = {
       {"load", level.contains("rate_per_s") ? "open loop, latency from when a request was due"
                : options.contains("decode") ? "sessions"
                                             : "closed loop, latency from when a request was sent"}};
-  for (const char* const key : {"model", "request", "lengths", "causal", "stream", "protocol",
-                                "decode", "connections", "retries", "timeout_s", "server"}) {
-    const Json value = options.value(key, Json());
+  const auto add = [&](const char* key, const Json& value) {
     conditions.emplace_back(key, value.is_null()     ? "-"
                                  : value.is_string() ? value.get<std::string>()
                                                      : value.dump(-1, ' ', true));
+  };
+  for (const char* const key : {"rate_per_s", "concurrency"}) {
+    add(key, have_one_level ? options.value(key, Json()) : Json());
+  }
+  add("arrivals", level.value("arrivals", Json()));
+  for (const char* const key :
+       {"warmup_s", "model", "request", "lengths", "causal", "stream", "protocol", "decode",
+        "connections", "retries", "timeout_s", "server"}) {
+    add(key, options.value(key, Json()));
   }
   conditions.emplace_back("machine", PairsText(result.at("machine"), " "));
   return conditions;
@@ -96,8 +108,10 @@ std::vector<std::pair<std::string, std::string>> Conditions(const Json& result) 
 /// Says in what the conditions of the runs differ; empty if in nothing.
 std::string DifferencesHtml(const std::vector<NamedReport>& reports) {
   std::vector<std::vector<std::pair<std::string, std::string>>> all;
+  const bool have_one_level =
+      std::ranges::all_of(reports, [](const NamedReport& run) { return HasOneLevel(run.result); });
   for (const NamedReport& run : reports) {
-    all.push_back(Conditions(run.result));
+    all.push_back(Conditions(run.result, have_one_level));
   }
   std::string html;
   for (size_t i = 0; i < all.front().size(); ++i) {

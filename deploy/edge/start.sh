@@ -27,14 +27,25 @@ EDGE_CERTIFICATE=$(absolute "$EDGE_CERTIFICATE")
 EDGE_KEY=$(absolute "$EDGE_KEY")
 EDGE_SERVER_CA=$(absolute "$EDGE_SERVER_CA")
 
+mkdir -p "$EDGE_FOLDER"
+EDGE_FOLDER=$(absolute "$EDGE_FOLDER")
+
 script=
-# fill NAME VALUE: replaces @NAME@ in the template by VALUE.
+# replace NAME TEXT: replaces @NAME@ in the template by TEXT.
+replace() { script="$script;s|@$1@|$2|g"; }
+# fill NAME VALUE: does the same with a value that can change nothing else of the configuration.
 fill() {
+  check "$@"
+  replace "$@"
+}
+# check NAME VALUE
+check() {
   case $2 in
-    *[\|\&\\]* | *'
-'*) echo "start.sh: $1: expected no |, &, \\ or line break, found $2" >&2; exit 1 ;;
+    *[[:space:]\|\&\\\;{}\"\'\$\#]*)
+      echo "start.sh: $1: expected no space, line break, |, &, \\, ;, {, }, \", ', \$ or #, found $2" >&2
+      exit 1
+      ;;
   esac
-  script="$script;s|@$1@|$2|g"
 }
 
 fill EDGE_LISTEN "$EDGE_LISTEN"
@@ -47,13 +58,14 @@ fill EDGE_WORKERS "$EDGE_WORKERS"
 fill EDGE_FOLDER "$EDGE_FOLDER"
 if [ -n "$EDGE_SERVER_CA" ]; then
   fill EDGE_SCHEME grpcs
-  fill EDGE_SERVER_TLS "grpc_ssl_verify on; grpc_ssl_trusted_certificate $EDGE_SERVER_CA; \
+  check EDGE_SERVER_CA "$EDGE_SERVER_CA"
+  check EDGE_SERVER_NAME "$EDGE_SERVER_NAME"
+  replace EDGE_SERVER_TLS "grpc_ssl_verify on; grpc_ssl_trusted_certificate $EDGE_SERVER_CA; \
 grpc_ssl_name $EDGE_SERVER_NAME; grpc_ssl_server_name on;"
 else
   fill EDGE_SCHEME grpc
-  fill EDGE_SERVER_TLS ""
+  replace EDGE_SERVER_TLS ""
 fi
 
-mkdir -p "$EDGE_FOLDER"
 sed "${script#;}" "$(dirname "$0")/nginx.conf.template" >"$EDGE_FOLDER/nginx.conf"
 exec "$EDGE_NGINX" -e stderr -p "$EDGE_FOLDER/" -c "$EDGE_FOLDER/nginx.conf" -g 'daemon off;' "$@"

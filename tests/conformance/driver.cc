@@ -1,4 +1,4 @@
-// Of run.py: the C++ client.
+// Makes the calls that run.py asks for, with the C++ client.
 #include <functional>
 #include <iostream>
 #include <map>

@@ -1,4 +1,4 @@
-// Of run.py: the Node client.
+// Makes the calls that run.py asks for, with the Node client.
 import { createInterface } from "node:readline";
 import { AttendError, Client, Tensor } from "@attend/client";
 

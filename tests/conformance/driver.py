@@ -1,4 +1,4 @@
-"""Of run.py: the Python client. driver.py SITE: the folder where it is installed."""
+"""Makes the calls that run.py asks for, with the Python client. driver.py SITE: the folder where it is installed."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The version is CMakeLists.txt's; whatever else says it says the same, programs included."""
+"""The version is that of CMakeLists.txt; every other file that names it agrees, and so do the programs."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every command of ours that a README or a manifest shows has a verb and flags that the programs know.
+"""Every command of ours that a Markdown file shows has a verb and flags that the programs know.
 
     documented_commands_test.py SOURCE ATTEND ATTEND_SERVER
 """

@@ -27,7 +27,7 @@ class Attack:
     run: Callable
     # For the server that it is tried on; MODELS is the folder that small_models makes.
     flags: tuple = ()
-    # Not empty: the server alone does not keep to the bars, and this says what does.
+    # Not empty: the server alone exceeds the limits of measure.py; the text names what protects it.
     not_held: str = ""
     # The size of a round's messages uncompressed, which the server may hold; 0 where none is compressed.
     inflated_mib: int = 0

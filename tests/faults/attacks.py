@@ -84,7 +84,7 @@ def main():
             except AssertionError as error:
                 wrong.append(f"{one.name}, {where}: {error}")
     for fault in wrong:
-        print(f"not as it must be: {fault}", file=sys.stderr)
+        print(f"failed: {fault}", file=sys.stderr)
     return 1 if wrong else 0
 
 

@@ -245,7 +245,7 @@ class FitsTheServer(unittest.TestCase):
 class Starts(unittest.TestCase):
     def test_a_value_that_would_change_the_configuration_is_refused(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        for value in ("a|b", "a&b", "a\\b", "a\nb"):
+        for value in ("a|b", "a&b", "a\\b", "a\nb", "8443 ssl; listen 8444", "8443{", "8443}", "'8443'", '"8443"', "$host", "8443#", "a\tb"):
             found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
                                    env={**os.environ, "EDGE_LISTEN": value, "EDGE_FOLDER": folder})
             self.assertEqual(found.returncode, 1)

@@ -13,10 +13,10 @@ from attack import Target
 from harness import eventually
 
 MIB = 1 << 20
-# The bar of memory: so much, and so many times the bytes of a round.
+# The limit of memory: this, and this many times the bytes of a round.
 ALLOWED_MIB = 128
 ALLOWED_TIMES = 20
-# The bar of waiting; it is a claim about an idle machine, so only `--idle` asserts it.
+# The limit of waiting. It holds on an idle machine, so only `--idle` asserts it.
 ALLOWED_WAIT_S = 0.5
 # After so long a caller that was not answered is taken for one that never will be.
 GIVE_UP_S = 120

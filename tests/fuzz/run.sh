@@ -24,6 +24,8 @@ fuzz_attention() {
 # fuzz_target TARGET
 fuzz_target() {
   local target=$1 corpus=$build/fuzz/$1.corpus folder name index seeds=()
+  [ -z "$seed" ] || corpus=$build/fuzz/$1.corpus.seeded # of this run alone
+  [ -z "$seed" ] || rm -rf "$corpus"
   mkdir -p "$corpus"
   for folder in "$here/seeds/$target" "$build/tests/fuzz/seeds/$target"; do
     [ ! -d "$folder" ] || seeds+=("$folder")
@@ -36,7 +38,11 @@ fuzz_target() {
         { printf '%s\n' "$name"; cat "$folder/config.json"; if [ -e "$index" ]; then printf '\nINDEX\n'; cat "$index"; fi; } >"$corpus/$name"
       done
       ;;
-    safetensors) find "$here/../data" -name '*.safetensors' -size -64k -exec cp --backup=numbered {} "$corpus" \; ;;
+    safetensors)
+      find "$here/../data" -name '*.safetensors' -size -64k | while read -r file; do
+        cp "$file" "$corpus/$(sha256sum <"$file" | cut -c1-16)"
+      done
+      ;;
     tokenizer)
       find "$here/../data" -name 'tokenizer.json' -size -64k | while read -r file; do
         { cat "$file"; printf '\nTEXT\nThe cat  sat\n on 3 m\303\244ts \360\237\231\202'; } >"$corpus/$(sha256sum <"$file" | cut -c1-16)"

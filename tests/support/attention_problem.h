@@ -15,7 +15,7 @@ namespace attention {
 struct Extras {
   bool bias = false;         // of every head
   bool shared_bias = false;  // one for all heads
-  bool mask = false;         // of every head, about three keys of four seen
+  bool mask = false;         // of every head, about three keys of four are visible
   bool alibi = false;        // the standard slopes 2^(-8 (h + 1) / num_heads)
   bool sinks = false;
   bool query_norm = false;

@@ -1,4 +1,4 @@
-// What a transport's buffer holds.
+// The bytes of a buffer of gRPC.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>

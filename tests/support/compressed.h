@@ -13,8 +13,8 @@
 
 namespace attention {
 
-/// `times` times `bytes`, compressed for grpc-encoding gzip, or deflate, a piece at a time: what is
-/// large once it is inflated never was.
+/// Returns `times` copies of `bytes`, compressed for grpc-encoding gzip or deflate, one copy at a
+/// time, so that the inflated text is never in memory.
 inline std::string Compressed(std::string bytes, grpc_compression_algorithm algorithm,
                               int64_t times = 1) {
   z_stream stream = {};
@@ -38,7 +38,7 @@ inline std::string Compressed(std::string bytes, grpc_compression_algorithm algo
   return compressed;
 }
 
-/// As a transport that inflates nothing delivers it.
+/// Returns the buffer marked as compressed, as gRPC delivers a message that it did not inflate.
 inline grpc::ByteBuffer AsCompressed(grpc::ByteBuffer wire, grpc_compression_algorithm algorithm) {
   class Marker : public grpc::ProtoBufferReader {
    public:

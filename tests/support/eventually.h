@@ -6,9 +6,9 @@
 
 namespace attention {
 
-/// Whether `condition()` comes to hold; what never does is given up after minutes, which says
-/// nothing of how fast it has to be. What a server counts, logs and frees of a call follows its
-/// answer, which the client may have by then.
+/// Waits until `condition()` holds. Returns false after minutes, which are no requirement of speed.
+/// What a server counts, logs and frees of a call follows its answer, which the client may have by
+/// then.
 template <typename Condition>
 bool Eventually(const Condition& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(5);

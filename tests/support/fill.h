@@ -1,4 +1,4 @@
-// Repeated numbers of messages.
+// Sets repeated numbers of messages.
 #pragma once
 
 #include <google/protobuf/repeated_field.h>

@@ -1,4 +1,4 @@
-// JSON with one value changed into something that nobody meant.
+// JSON with one value replaced by a wrong one.
 #pragma once
 
 #include <string>

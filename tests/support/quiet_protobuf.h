@@ -9,7 +9,7 @@
 
 namespace attention {
 
-/// Keeps protobuf from logging every message that is none, while it exists.
+/// Keeps protobuf from logging malformed messages, while it exists.
 class QuietProtobuf {
 #if __has_include(<google/protobuf/stubs/logging.h>)
   google::protobuf::LogSilencer silencer_;

@@ -11,7 +11,7 @@ namespace attention {
 #endif
 #endif
 
-/// As often as long everything may take.
+/// The factor by which limits of time and work change under a sanitizer.
 #ifdef ATTEND_IS_SANITIZED
 inline constexpr int kSlowdown = 20;
 #else

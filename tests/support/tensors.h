@@ -1,4 +1,4 @@
-// What tensors hold.
+// The values of tensors.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@ inline bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-/// REQUIRES: of f32.
+/// REQUIRES: the dtype is kF32.
 inline std::vector<float> ValuesOf(const Tensor& tensor) {
   return std::vector<float>(tensor.as<float>(), tensor.as<float>() + tensor.num_elements());
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +44,24 @@ absl::Status WriteOutput(const std::string& path, const std::string& text) {
   }
   std::cout << text << std::flush;
   return std::cout ? absl::OkStatus() : absl::UnavailableError("standard output cannot be written");
+}
+
+absl::Status CheckOtherFile(const std::string& path, const std::vector<std::string>& used) {
+  namespace fs = std::filesystem;
+  std::error_code error;  // of files that do not exist
+  const fs::file_status found = fs::status(path, error);
+  if (fs::exists(found) && !fs::is_regular_file(found)) {
+    return absl::OkStatus();
+  }
+  for (const std::string& other : used) {
+    const bool is_same = fs::equivalent(path, other, error) ||
+                         fs::weakly_canonical(path, error) == fs::weakly_canonical(other, error);
+    if (!other.empty() && other != "-" && is_same) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected another file than ", other, ", which would be replaced"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void PrintText(absl::string_view text) { std::cout << ShownText(text) << std::flush; }

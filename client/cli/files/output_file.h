@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -13,6 +14,10 @@ namespace attention {
 /// Writes `text` to the file at `path`, whole or not at all, or prints it if `path` is "-".
 /// UNAVAILABLE when standard output cannot be written; errors of WriteFile.
 absl::Status WriteOutput(const std::string& path, const std::string& text);
+
+/// Returns INVALID_ARGUMENT if `path` is the file of one of `used`, which it would replace. Pipes
+/// and devices may be used more than once.
+absl::Status CheckOtherFile(const std::string& path, const std::vector<std::string>& used);
 
 /// Prints `text` to standard output, as ShownText makes it.
 void PrintText(absl::string_view text);

@@ -82,15 +82,22 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
                "Check the first answer in double precision, and N others bit for bit against the "
                "answer that the same request gets alone")
       ->check(Within(0, 1000));
-  group.Value("--json", flags.json, "FILE",
-              "Write the result as JSON; - is standard output, instead of text");
-  group.Value("-f,--csv", flags.csv, "FILE",
-              "Write a line of CSV for each level; - is standard output");
-  group.Value("--html", flags.html, "FILE",
-              "Write a page of charts, one file; - is standard output");
-  group.Value("--records", flags.records, "FILE",
-              "Write a line of CSV for each call: when it was due, how it ended, its times and its "
-              "batch; - is standard output. They are in memory until the end, 150 bytes each");
+  group
+      .Value("--json", flags.json, "FILE",
+             "Write the result as JSON; - is standard output, instead of text")
+      ->check(FileName());
+  group
+      .Value("-f,--csv", flags.csv, "FILE",
+             "Write a line of CSV for each level; - is standard output")
+      ->check(FileName());
+  group
+      .Value("--html", flags.html, "FILE", "Write a page of charts, one file; - is standard output")
+      ->check(FileName());
+  group
+      .Value("--records", flags.records, "FILE",
+             "Write a line of CSV for each call: when it was due, how it ended, its times and its "
+             "batch; - is standard output. They are in memory until the end, 150 bytes each")
+      ->check(FileName());
   group.Pairs(
       "--tag",
       [&flags](const std::string& key, const std::string& value) {

@@ -57,6 +57,12 @@ CLI::Validator Within(Number low, Number high) {
       },
       absl::StrCat(kIsInteger ? "an integer from " : "a number from ", low, " to ", high));
 }
+/// A check for names of files: an unset variable of a shell is an empty one.
+inline CLI::Validator FileName() {
+  return CLI::Validator(
+      [](const std::string& text) { return text.empty() ? "expected a file, found \"\"" : ""; },
+      "");
+}
 /// A check for integers from `low` on.
 inline CLI::Validator AtLeast(uint64_t low) {
   return CLI::Validator(

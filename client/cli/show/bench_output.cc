@@ -17,16 +17,20 @@
 namespace attention {
 namespace {
 
-/// The maximum size of a report; histograms make it some ten thousand lines at most.
-constexpr size_t kMaxReportBytes = size_t{64} << 20;
+/// The maximum size of a report. A level takes some 80 KB, and 1,000 levels are allowed.
+constexpr size_t kMaxReportBytes = size_t{256} << 20;
 
 }  // namespace
 
 absl::Status CheckOutputs(const BenchOutputs& outputs) {
+  std::vector<std::string> used;
   for (const std::string& path : {outputs.json, outputs.csv, outputs.html, outputs.records}) {
-    if (!path.empty() && path != "-") {
-      RETURN_IF_ERROR(CheckWritable(path));
+    if (path.empty() || path == "-") {
+      continue;
     }
+    RETURN_IF_ERROR(CheckWritable(path));
+    RETURN_IF_ERROR(CheckOtherFile(path, used));
+    used.push_back(path);
   }
   return absl::OkStatus();
 }

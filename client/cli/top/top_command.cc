@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
@@ -11,7 +12,6 @@
 #include "client/cli/flags/help_group.h"
 #include "client/cli/flags/server_flags.h"
 #include "client/cli/top/top_text.h"
-#include "client/plot/token_text.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -50,11 +50,20 @@ void Show(const std::string& text, bool is_first) {
   }
 }
 
+absl::Status CheckTopFlags(const TopFlags& flags) {
+  const std::string& server = flags.server.connection.server;
+  return absl::StrContains(server, ',')
+             ? absl::InvalidArgumentError(absl::StrCat(
+                   "--server: expected one server, whose counts can be compared, found several: ",
+                   server))
+             : absl::OkStatus();
+}
+
 absl::Status RunTop(const TopFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<AttentionClient> client, Connect(flags.server));
   const bool keeps_trying = flags.count == 0 && SizeOfTerminal().has_value();
   TopView view{.server = flags.server.connection.server};
-  bool is_known = false;  // whether view.statistics was read
+  std::optional<absl::Time> read_at;  // of view.statistics
   for (int64_t shown = 0; (flags.count == 0 || shown < flags.count) && std::cout.good();) {
     absl::StatusOr<v1::ServerStatistics> now = client->GetStatistics();
     view.time = absl::FormatTime("%H:%M:%S", absl::Now(), absl::LocalTimeZone());
@@ -62,15 +71,15 @@ absl::Status RunTop(const TopFlags& flags) {
       return now.status();
     }
     if (!now.ok()) {
-      const std::string why = ShownLine(now.status().message());
-      Show(absl::StrCat("attend top  ", view.time, "  no answer: ", why, "\n"), false);
-    } else if (is_known) {
-      view.change = ChangeBetween(view.statistics, *now);
+      Show(NoAnswerText(view, now.status(), SizeOfTerminal()), false);
+    } else if (read_at.has_value()) {
+      view.change = ChangeBetween(view.statistics, *now, absl::Now() - *read_at);
       view.statistics = *std::move(now);
       Show(TopText(view), shown++ == 0);
+      read_at = absl::Now();
     } else {
       view.statistics = *std::move(now);
-      is_known = true;
+      read_at = absl::Now();
     }
     if (flags.count == 0 || shown < flags.count) {
       absl::SleepFor(shown == 0 && keeps_trying ? std::min(flags.interval, kFirstInterval)
@@ -104,7 +113,10 @@ void AddTopCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("top", "Watch the server: rates, times, batches, queue and models");
   AddFlags(*command, *flags);
   command->footer(kTopExamples);
-  command->callback([flags, &exit_code] { exit_code = ExitCodeOf(RunTop(*flags)); });
+  command->callback([flags, &exit_code] {
+    RequireUsage(CheckTopFlags(*flags));
+    exit_code = ExitCodeOf(RunTop(*flags));
+  });
 }
 
 }  // namespace attention

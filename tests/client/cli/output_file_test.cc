@@ -1,12 +1,32 @@
 // What is printed of words that others wrote.
 #include "client/cli/files/output_file.h"
 
+#include <filesystem>
 #include <string>
 
-#include "gtest/gtest.h"
+#include "gmock/gmock.h"
+#include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace attention {
 namespace {
+
+TEST(CheckOtherFileTest, AFileIsNotReplacedByAnOutputOfTheSameCommand) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/a.json";
+  const std::string link = folder.path() + "/link.json";
+  EXPECT_THAT(CheckOtherFile(path, {path}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       path + ": expected another file than " + path + ", which would be replaced"))
+      << "before it exists";
+  EXPECT_THAT(WriteOutput(path, "{}"), IsOk());
+  std::filesystem::create_symlink(path, link);
+  for (const std::string& same : {path, folder.path() + "/./a.json", link}) {
+    EXPECT_FALSE(CheckOtherFile(same, {"", "-", path}).ok()) << same;
+  }
+  EXPECT_THAT(CheckOtherFile(folder.path() + "/b.json", {path, "", "-"}), IsOk());
+  EXPECT_THAT(CheckOtherFile("/dev/null", {"/dev/null"}), IsOk());
+}
 
 TEST(PrintTextTest, LinesStayAndNothingControlsTheTerminal) {
   ::testing::internal::CaptureStdout();

@@ -62,11 +62,11 @@ TopView ViewOf(const v1::ServerStatistics& before, const v1::ServerStatistics& a
   return {.server = "127.0.0.1:8001",
           .time = "21:30:05",
           .statistics = after,
-          .change = ChangeBetween(before, after)};
+          .change = ChangeBetween(before, after, absl::Seconds(2))};
 }
 
 TEST(ChangeBetweenTest, SubtractsCountsAndTimes) {
-  const v1::ServerStatistics change = ChangeBetween(Before(), After());
+  const v1::ServerStatistics change = ChangeBetween(Before(), After(), absl::Seconds(2));
   EXPECT_EQ(change.uptime_ns(), 2 * kS);
   EXPECT_EQ(change.succeeded(), 100);
   EXPECT_EQ(change.queue_ns(), 100 * 2 * kMs);
@@ -80,7 +80,29 @@ TEST(ChangeBetweenTest, OfAServerThatStartedAnewIsAllSinceItsStart) {
   v1::ServerStatistics young;
   young.set_uptime_ns(4 * kS);
   young.set_succeeded(8);
-  EXPECT_EQ(ChangeBetween(After(), young).succeeded(), 8);
+  EXPECT_EQ(ChangeBetween(After(), young, absl::Seconds(5)).succeeded(), 8);
+}
+
+TEST(ChangeBetweenTest, AServerThatIsYoungerThanTheLastReadingStartedAnew) {
+  v1::ServerStatistics before, after;
+  before.set_uptime_ns(2 * kS);
+  before.set_succeeded(500);
+  after.set_uptime_ns(9 * kS);
+  after.set_succeeded(8);
+  EXPECT_EQ(ChangeBetween(before, after, absl::Seconds(12)).succeeded(), 8);
+  after.set_uptime_ns(14 * kS);
+  after.set_succeeded(508);
+  EXPECT_EQ(ChangeBetween(before, after, absl::Seconds(12)).succeeded(), 8);
+}
+
+TEST(TopTextTest, AServerThatDoesNotAnswerLeavesItsLastValues) {
+  const absl::Status status = absl::UnavailableError("server 127.0.0.1:8001: no connection");
+  const std::string text =
+      NoAnswerText(ViewOf(Before(), After()), status, TerminalSize{.columns = 40, .rows = 24});
+  EXPECT_THAT(text, AllOf(HasSubstr("no answer: server\n127.0.0.1:8001: no connection\n\n"),
+                          HasSubstr("requests   50.0/s")));
+  EXPECT_EQ(NoAnswerText({.time = "21:30:05"}, status, std::nullopt),
+            "attend top  21:30:05  no answer: server 127.0.0.1:8001: no connection\n");
 }
 
 TEST(TopTextTest, ShowsWhatTheServerDoes) {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <utility>
 
+#include "client/load/load_channels.h"
 #include "client/load/load_generator.h"
 #include "core/tensor/seeded.h"
 #include "gmock/gmock.h"
@@ -12,6 +13,7 @@ namespace attention {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
@@ -40,7 +42,26 @@ TEST(ConnectionsTest, RequestsTakeThemInTurnHoweverFewAreInFlight) {
     const std::map<std::string, int> peers = server.peers();
     EXPECT_THAT(peers, SizeIs(4)) << is_open;
     EXPECT_THAT(peers, Each(Pair(::testing::_, 10))) << is_open;
+    EXPECT_THAT(result->servers, ElementsAre(Pair("ipv4:" + server.address(), 40)));
   }
+}
+
+TEST(ConnectionsTest, AreThereBeforeTheLoadBegins) {
+  const ScriptedServer server;
+  const auto channels = ConnectChannels(
+      {.connection = {.server = server.address()}, .connections = 3, .timeout = absl::Minutes(1)});
+  ASSERT_THAT(channels, IsOk());
+  ASSERT_THAT(*channels, SizeIs(3));
+  for (const auto& channel : *channels) {
+    EXPECT_EQ(channel->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
+  }
+}
+
+TEST(ConnectionsTest, OfAServerThatIsNotThereAreLeftToTheCalls) {
+  const auto channels = ConnectChannels(
+      {.connection = {.server = "127.0.0.1:1"}, .connections = 2, .timeout = absl::Minutes(1)});
+  ASSERT_THAT(channels, IsOk());
+  EXPECT_THAT(*channels, SizeIs(2));
 }
 
 }  // namespace

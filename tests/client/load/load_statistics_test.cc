@@ -118,11 +118,21 @@ TEST(StabilityTest, TheLastThreeWindowsDecide) {
   ASSERT_EQ(settled.windows.size(), 4u);
   EXPECT_DOUBLE_EQ(settled.windows[0].answers_per_s, 20.0);
   EXPECT_DOUBLE_EQ(settled.windows[2].answers_per_s, 105.0);
-  EXPECT_NEAR(settled.windows[2].latency_ms, 10.0, 1e-9);
+  EXPECT_NEAR(settled.windows[2].latency_ms.value_or(0), 10.0, 1e-9);
   EXPECT_EQ(settled.is_stable, true);
   const Stability strict = JudgeStability(Series({2, 2, 10, 10, 11, 10, 10, 10}, even),
                                           absl::Milliseconds(200), {.percentage = 4.0});
   EXPECT_EQ(strict.is_stable, false);
+}
+
+TEST(StabilityTest, WindowsWithoutAnswersHaveNoLatency) {
+  TimeSeries series = Series({10, 0, 10, 10}, {10, 10, 10, 10});
+  const Stability stability = JudgeStability(series, absl::Milliseconds(100), {.percentage = 10.0});
+  ASSERT_EQ(stability.windows.size(), 4u);
+  EXPECT_EQ(stability.windows[1].latency_ms, std::nullopt);
+  EXPECT_EQ(stability.latency_cv, 0.0) << "all answers took 10 ms";
+  EXPECT_GT(stability.throughput_cv, 0.1);
+  EXPECT_EQ(stability.is_stable, false);
 }
 
 TEST(StabilityTest, LatencyMustSettleTooByMeanOrPercentile) {

@@ -163,6 +163,9 @@ TEST(TokenTextTest, ShowsWhatCannotBeSeen) {
   EXPECT_EQ(ShownToken("\n\t\r\x01\x7f"), "↵⇥␍␁␡");
   EXPECT_EQ(ShownToken("a\u202e\u200bb\u0085"), "a<U+202E><U+200B>b<U+0085>");
   EXPECT_EQ(ShownToken("\xff\xe2\x28"), "\\xFF\\xE2(");
+  EXPECT_EQ(ShownToken("\u3000"), "<U+3000>") << "it would be an empty label";
+  EXPECT_EQ(ShownToken(" \u3164\ufe0f"), "␣<U+3164><U+FE0F>");
+  EXPECT_EQ(ShownToken("\u2764\ufe0f"), "\u2764\ufe0f") << "the form of a visible character";
   EXPECT_EQ(ShownToken("\xed\xa0\x80"), "\\xED\\xA0\\x80");
   EXPECT_EQ(ShownToken(""), "∅");
   EXPECT_EQ(ShownToken("שלום 猫"), "שלום␣猫");

@@ -82,6 +82,9 @@ TEST(ReportPageTest, SaysInWhatRunsDifferBesidesTheirNumbers) {
     return *ReportPage({{"a", ToJson(open)}, {"b", ToJson(other)}});
   };
   EXPECT_THAT(page_of(Report({100, 200})), Not(HasSubstr("differ in more")));
+  EXPECT_THAT(page_of(Report({200})),
+              HasSubstr("<dt>rate_per_s</dt><dd><bdi>a</bdi>: <bdi>100.0</bdi><br><bdi>b</bdi>: "
+                        "<bdi>200.0</bdi></dd>"));
   longer.subject.request = "hidden states <9>";
   EXPECT_THAT(page_of(longer),
               AllOf(HasSubstr("differ in more than their numbers"),

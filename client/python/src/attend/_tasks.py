@@ -74,7 +74,7 @@ class Line:
         await _within(seconds, self._is_closed.wait())
 
     async def look(self, timeout: float) -> None:
-        """Waits until a channel that is looking for its server has found it, at most `timeout` or half a second."""
+        """Waits until a channel that is connecting is connected, at most `timeout` or half a second."""
         deadline = time.monotonic() + min(LOOK_SECONDS, timeout)
         looking = (Connectivity.CONNECTING, Connectivity.TRANSIENT_FAILURE)
         while self._channel.get_state() in looking and time.monotonic() < deadline:

@@ -63,7 +63,7 @@ def begun(begin: Callable[[], Any]) -> Any:
 
 
 class Line:
-    """A channel between calls. gRPC connects it only while its state is watched, or a call waits for it. Thread-safe."""
+    """Waits for a channel between calls. gRPC connects it only while its state is watched, or a call waits for it. Thread-safe."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel
@@ -80,7 +80,7 @@ class Line:
             self._is_closed.wait(_until(deadline))
 
     def look(self, timeout: float) -> None:
-        """Waits until a channel that is looking for its server has found it, at most `timeout` or half a second."""
+        """Waits until a channel that is connecting is connected, at most `timeout` or half a second."""
         deadline = time.monotonic() + min(LOOK_SECONDS, timeout)
         if not self._is_closed.is_set():
             with self._states(deadline) as states, contextlib.suppress(queue.Empty):
