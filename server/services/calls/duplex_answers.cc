@@ -198,6 +198,9 @@ void DuplexCall::StartWrite() {
 }
 
 void DuplexCall::StartEnd(const absl::Status& status) {
+  if (status.ok() && is_closed_by_client_) {
+    OnAllAnswered();
+  }
   const absl::Status started = ContainVoid("the call", [&] {
     AddRefusalTrailers(status, context_);
     const grpc::Status end = ToGrpcStatus(status);

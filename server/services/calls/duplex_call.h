@@ -74,6 +74,9 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// OnMessage otherwise. Returns false when it cannot tell which request that is: the call ends.
   virtual bool OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
                                     const absl::Status& status) = 0;
+  /// Called before OK is sent to a client that has finished its requests, when all are answered:
+  /// what it frees is free when the client sees the status. Does not throw.
+  virtual void OnAllAnswered() {}
   /// Called once and last, when no request is running any more; `is_clean` if the client finished
   /// its requests and stayed to the end.
   virtual void OnEnd(bool is_clean) = 0;

@@ -255,6 +255,8 @@ void DecodeCall::Release(const ActionPointer& action) {
   }
 }
 
+void DecodeCall::OnAllAnswered() { session_.LeaveForGood(); }
+
 void DecodeCall::OnEnd(bool is_clean) { session_.Leave(is_clean, metadata().caller.tenant); }
 
 }  // namespace attention

@@ -38,6 +38,7 @@ class DecodeCall final : public DuplexCall {
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   bool OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
                             const absl::Status& status) override;
+  void OnAllAnswered() override;
   void OnEnd(bool is_clean) override;
 
   /// Returns null without memory for the action; the call then ends.

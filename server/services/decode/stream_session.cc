@@ -254,6 +254,14 @@ void StreamSession::Describe(int64_t number, v1::DecodeResult& result) {
   result.mutable_usage()->set_max_cache_bytes(all.max_cache_bytes);
 }
 
+void StreamSession::LeaveForGood() {
+  MutexLock lock(mutex_);
+  if (resume_token_.empty()) {
+    session_.reset();
+    place_.reset();
+  }
+}
+
 void StreamSession::Leave(bool is_clean, const std::string& tenant) {
   MutexLock lock(mutex_);
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {

@@ -65,6 +65,8 @@ class StreamSession {
   /// Writes the current state of the sequence and of all sessions, which is part of every answer.
   void Describe(int64_t number, v1::DecodeResult& result);
 
+  /// Ends a session that cannot be resumed. REQUIRES: no action is running, nor will be.
+  void LeaveForGood();
   /// Ends the stream. A session that was opened to be resumed is parked for the tenant, unless the
   /// stream ended cleanly.
   void Leave(bool is_clean, const std::string& tenant);

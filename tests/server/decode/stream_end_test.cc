@@ -205,5 +205,15 @@ TEST(StreamEndTest, AServerThatDrainsEndsSessions) {
   }
 }
 
+TEST(StreamEndTest, ASessionHasLeftWhenItsClientSeesTheEnd) {
+  InProcessServer server({.threads = 1, .max_sessions = 1});
+  const std::shared_ptr<grpc::Channel> channel = server.NewChannel();
+  for (int i = 0; i < 200; ++i) {
+    DecodeStream stream(channel);
+    stream.Must(OpenModel("demo"));
+    ASSERT_TRUE(stream.End().ok());
+  }
+}
+
 }  // namespace
 }  // namespace attention
