@@ -14,7 +14,8 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 readonly PYTHON=/usr/bin/python3 # Debian's, whose packages of numpy and grpcio it finds
 
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/attend-release.XXXXXX")
-server= container=
+server=
+container=
 # shellcheck disable=SC2317 # called by the trap
 finish() {
   local status=$?

@@ -41,7 +41,7 @@ fill() {
 # check NAME VALUE
 check() {
   case $2 in
-    *[[:space:]\|\&\\\;{}\"\'\$\#]*)
+    *[[:space:]]* | *[\|\&\\\;{}\"\'\$\#]*)
       echo "start.sh: $1: expected no space, line break, |, &, \\, ;, {, }, \", ', \$ or #, found $2" >&2
       exit 1
       ;;

@@ -15,12 +15,13 @@ namespace {
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
 void AddHeader(const std::string& line, Headers& lines) {
-  curl_slist* const longer = curl_slist_append(lines.get(), line.c_str());
-  if (longer == nullptr) {
+  curl_slist* const first = curl_slist_append(lines.get(), line.c_str());
+  if (first == nullptr) {
     throw std::bad_alloc();
   }
-  (void)lines.release();  // now a part of `longer`
-  lines.reset(longer);
+  if (lines == nullptr) {  // else `first` is what it was
+    lines.reset(first);
+  }
 }
 
 // Initializes libcurl before its first use, on one thread. It is never uninitialized, since other
