@@ -23,14 +23,6 @@ absl::Status CheckNumber(absl::string_view what, int64_t expected, int64_t found
              : MalformedAnswer("number of ", what, ": expected ", expected, ", found ", found);
 }
 
-std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& tensor : tensors) {
-    pointers.push_back(&tensor);
-  }
-  return pointers;
-}
-
 /// Checks that each sequence has a table of its rows, [heads, rows, columns...], if any is wanted.
 absl::Status CheckTables(const char* kind, bool is_wanted, const AnswerSpans& spans,
                          const Shape& columns, const std::vector<const Tensor*>& tables) {
@@ -120,6 +112,14 @@ absl::Status CheckAnswer(const AttendRequest& request, const AttendResult& resul
   RETURN_IF_ERROR(
       CheckTables("top_weights", options.weights_top_k() > 0, *spans, {kAnyExtent}, largest));
   return CheckLayers(request.weights_choice, std::ssize(*spans), result.layer_weights);
+}
+
+std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) {
+    pointers.push_back(&tensor);
+  }
+  return pointers;
 }
 
 }  // namespace attention

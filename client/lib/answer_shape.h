@@ -29,4 +29,7 @@ absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row
 /// has its shape, as far as the request tells it.
 absl::Status CheckAnswer(const AttendRequest& request, const AttendResult& result);
 
+/// Returns pointers to the tensors, which they borrow.
+std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors);
+
 }  // namespace attention

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/lib/answer_codec.h"
+#include "client/lib/answer_shape.h"
 #include "client/lib/decode_stream.h"
 #include "client/load/answer_check.h"
 #include "client/load/decode_load.h"

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/lib/answer_shape.h"
 #include "client/load/workload.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/seeded.h"
@@ -100,14 +101,6 @@ TokenRows MakeRows(const AttendRequest& like, const std::vector<const Tensor*>& 
 }
 
 }  // namespace
-
-std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors) {
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& tensor : tensors) {
-    pointers.push_back(&tensor);
-  }
-  return pointers;
-}
 
 Tensor JoinRows(const std::vector<const Tensor*>& parts) {
   Shape shape = parts[0]->shape();

@@ -20,8 +20,6 @@ struct DecodeOptions {
   v1::DataType cache_dtype = v1::FP32;
 };
 
-std::vector<const Tensor*> PointersTo(const std::vector<Tensor>& tensors);
-
 /// Returns the rows of all parts, one after the other. REQUIRES: at least one; rows of one shape
 /// and dtype.
 Tensor JoinRows(const std::vector<const Tensor*>& parts);

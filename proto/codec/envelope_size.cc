@@ -16,37 +16,36 @@ class EnvelopeMeter {
 
   /// Reads the message up to the stream's limit. Returns false when the walk is over, at an error
   /// or beyond max_bytes.
-  bool Message(const PayloadFields& fields) {
+  bool Message(const EnvelopeFields& fields) {
     for (uint32_t tag = in_.ReadTag(); tag != 0; tag = in_.ReadTag()) {
-      const uint32_t number = wire::FieldNumber(tag);
       const bool is_delimited = wire::WireType(tag) == wire::kLengthDelimited;
-      const PayloadFields* const nested = is_delimited ? fields.Nested(number) : nullptr;
-      const bool ok = nested != nullptr                          ? Nested(*nested)
-                      : is_delimited && fields.IsPayload(number) ? Payload()
-                                                                 : Skip(tag);
-      if (!ok || is_large()) {
+      const EnvelopeFields::Field* const field =
+          is_delimited ? fields.Find(wire::FieldNumber(tag)) : nullptr;
+      if (!(field != nullptr ? Delimited(*field) : Skip(tag)) || is_large()) {
         return false;
       }
     }
     return true;
   }
 
-  bool is_large() const { return in_.CurrentPosition() - payload_bytes_ > max_bytes_; }
+  bool is_large() const { return in_.CurrentPosition() + other_bytes_ > max_bytes_; }
 
  private:
-  bool Nested(const PayloadFields& fields) {
-    const CodedInputStream::Limit limit = in_.ReadLengthAndPushLimit();
-    const bool ok = Message(fields);
-    in_.PopLimit(limit);
-    return ok;
-  }
-
-  bool Payload() {
+  bool Delimited(const EnvelopeFields::Field& field) {
+    using Kind = EnvelopeFields::Field::Encoding;
+    if (field.encoding == Kind::kMessage) {
+      const CodedInputStream::Limit limit = in_.ReadLengthAndPushLimit();
+      const bool ok = Message(*field.nested);
+      in_.PopLimit(limit);
+      return ok;
+    }
     uint32_t length = 0;
     if (!in_.ReadVarint32(&length)) {
       return false;
     }
-    payload_bytes_ += length;
+    other_bytes_ += field.encoding == Kind::kPayload ? -int64_t{length}
+                    : field.encoding == Kind::kBytes ? (kTextWeight - 1) * int64_t{length}
+                                                     : 0;
     return in_.Skip(static_cast<int>(length));
   }
 
@@ -54,14 +53,15 @@ class EnvelopeMeter {
 
   CodedInputStream& in_;
   const int64_t max_bytes_;
-  int64_t payload_bytes_ = 0;
+  /// What to add to the bytes that were read: less for payloads, more for texts.
+  int64_t other_bytes_ = 0;
 };
 
 }  // namespace
 
-bool HasLargeEnvelope(const grpc::ByteBuffer& wire, const PayloadFields& fields,
+bool HasLargeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                       int64_t max_bytes) {
-  if (!wire.Valid() || static_cast<int64_t>(wire.Length()) <= max_bytes) {
+  if (!wire.Valid() || static_cast<int64_t>(wire.Length()) <= max_bytes / kTextWeight) {
     return false;
   }
   grpc::ByteBuffer buffer = wire;  // the reader takes no const buffer; slices are shared

@@ -5,12 +5,17 @@
 
 #include <cstdint>
 
-#include "proto/codec/payload_fields.h"
+#include "proto/codec/envelope_fields.h"
 
 namespace attention {
 
-/// Returns whether `wire` has more than `max_bytes` besides its payloads. Reads little more than
-/// `max_bytes` bytes. A malformed message ends where the error is found.
-bool HasLargeEnvelope(const grpc::ByteBuffer& wire, const PayloadFields& fields, int64_t max_bytes);
+/// A byte of a text counts as this many bytes: to tokenize one may take more than a microsecond.
+inline constexpr int64_t kTextWeight = 64;
+
+/// Returns whether `wire` has more than `max_bytes` besides its payloads, where the bytes of
+/// strings count kTextWeight times. Reads little more than `max_bytes` bytes. A malformed message
+/// ends where the error is found.
+bool HasLargeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
+                      int64_t max_bytes);
 
 }  // namespace attention

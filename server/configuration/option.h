@@ -78,6 +78,18 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text);
 // that returns a reference to the value in ServerOptions. The value in ServerOptions{} is the
 // default.
 
+/// Returns an Option::apply that stores what `parse` makes of the value, a StatusOr, in the field.
+template <typename Field, typename Parse>
+auto Stores(Field field, Parse parse) {
+  return [field, parse](const std::vector<std::string>& values, ServerOptions& options) {
+    const auto value = parse(values[0]);
+    if (value.ok()) {
+      std::invoke(field, options) = *value;
+    }
+    return value.status();
+  };
+}
+
 template <typename Field>
 Option IntegerOption(const std::string& name, Field field, IntegerRange range,
                      const std::string& help) {
@@ -87,14 +99,10 @@ Option IntegerOption(const std::string& name, Field field, IntegerRange range,
           .placeholder = "NUMBER",
           .help = help,
           .range = range,
-          .apply =
-              [field, range](const std::vector<std::string>& values, ServerOptions& options) {
-                const absl::StatusOr<int64_t> value = ParseInteger(values[0], range.min, range.max);
-                if (value.ok()) {
-                  std::invoke(field, options) = *value;
-                }
-                return value.status();
-              },
+          .apply = Stores(field,
+                          [range](const std::string& text) {
+                            return ParseInteger(text, range.min, range.max);
+                          }),
           .default_values = {absl::StrCat(std::invoke(field, defaults))}};
 }
 
@@ -106,14 +114,7 @@ Option DurationOption(const std::string& name, Field field, const std::string& h
           .placeholder = "DURATION",
           .help = help,
           .range = {0, kMaxDurationSeconds},
-          .apply =
-              [field](const std::vector<std::string>& values, ServerOptions& options) {
-                const absl::StatusOr<absl::Duration> value = ParseDuration(values[0]);
-                if (value.ok()) {
-                  std::invoke(field, options) = *value;
-                }
-                return value.status();
-              },
+          .apply = Stores(field, ParseDuration),
           .default_values = {absl::FormatDuration(std::invoke(field, defaults))}};
 }
 
@@ -123,14 +124,7 @@ Option SwitchOption(const std::string& name, Field field, const std::string& hel
           .type = Option::Type::kSwitch,
           .placeholder = "",
           .help = help,
-          .apply =
-              [field](const std::vector<std::string>& values, ServerOptions& options) {
-                const absl::StatusOr<bool> value = ParseSwitch(values[0]);
-                if (value.ok()) {
-                  std::invoke(field, options) = *value;
-                }
-                return value.status();
-              },
+          .apply = Stores(field, ParseSwitch),
           .default_values = {"false"}};
 }
 

@@ -68,8 +68,8 @@ class ServerEnds(unittest.TestCase):
                 for response in session:
                     if response.HasField("result"):
                         codes[response.id] = response.result.code
-                    if len(codes) == 3:  # the first step is answered, and others wait
-                        server.process.send_signal(signal.SIGTERM)
+                        if len(codes) == 3:  # the first step is answered, and others wait
+                            server.process.send_signal(signal.SIGTERM)  # once: the second one would end it at once
             except grpc.RpcError:
                 pass
             goes_on.set()

@@ -91,6 +91,8 @@ TEST(EncodeTest, IsReadBackByDecode) {
                  *request.mutable_hidden_states()->mutable_tensor());
   encoder.Attach(grpc::Slice(std::string(600, 'M')),
                  *request.mutable_hidden_states()->mutable_memory());
+  encoder.Attach(grpc::Slice(std::string(600, 'V')),
+                 *request.mutable_hidden_states()->mutable_memory_values());
   encoder.Attach(grpc::Slice(std::string(300, 'B')), *request.mutable_options()->mutable_bias());
   encoder.Attach(grpc::Slice(std::string(200, 'X')), *request.mutable_options()->mutable_mask());
   const auto received = Decode<v1::AttendRequest>(encoder.Encode(request));

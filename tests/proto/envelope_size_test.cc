@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kBytes = 1000;
 
 bool IsLarge(const std::string& bytes) {
-  return HasLargeEnvelope(Cut(bytes, 100), PayloadFieldsOf<v1::AttendRequest>(), kBytes);
+  return HasLargeEnvelope(Cut(bytes, 100), EnvelopeFieldsOf<v1::AttendRequest>(), kBytes);
 }
 
 TEST(EnvelopeSizeTest, TensorsDoNotCount) {
@@ -22,8 +22,19 @@ TEST(EnvelopeSizeTest, TensorsDoNotCount) {
   request.mutable_hidden_states()->mutable_tensor()->set_data(std::string(100 * kBytes, 'x'));
   request.mutable_options()->mutable_bias()->set_data(std::string(100 * kBytes, 'x'));
   EXPECT_FALSE(IsLarge(request.SerializeAsString()));
-  request.set_model(std::string(kBytes, 'm'));
+  Fill(request.mutable_hidden_states()->mutable_lengths(), kBytes, int64_t{1});
   EXPECT_TRUE(IsLarge(request.SerializeAsString()));
+}
+
+TEST(EnvelopeSizeTest, TextsCountManyTimes) {
+  v1::AttendRequest request;
+  request.mutable_text()->add_texts(std::string(kBytes / kTextWeight - 2, 'x'));
+  EXPECT_FALSE(IsLarge(request.SerializeAsString()));
+  request.mutable_text()->add_texts("xy");
+  EXPECT_TRUE(IsLarge(request.SerializeAsString()));
+  v1::AttendRequest ids;
+  Fill(ids.mutable_token_ids()->mutable_ids(), kBytes / 2, 1);
+  EXPECT_FALSE(IsLarge(ids.SerializeAsString()));
 }
 
 TEST(EnvelopeSizeTest, EverythingElseDoes) {

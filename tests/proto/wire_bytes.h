@@ -50,31 +50,31 @@ inline void Fill(v1::Tensor& tensor, const std::shared_ptr<const ReceivedBytes>&
   }
 }
 
-inline v1::AttendRequest Filled(Received<v1::AttendRequest> received) {
-  v1::AttendRequest& message = received.message;
-  std::vector<v1::Tensor*> tensors;
-  if (message.has_hidden_states()) {
-    v1::HiddenStates& input = *message.mutable_hidden_states();
-    tensors.push_back(input.has_tensor() ? input.mutable_tensor() : nullptr);
-    tensors.push_back(input.has_memory() ? input.mutable_memory() : nullptr);
+/// Puts the payloads of all tensors below the message into it.
+inline void FillBelow(google::protobuf::Message& message,
+                      const std::shared_ptr<const ReceivedBytes>& bytes) {
+  if (message.GetDescriptor() == v1::Tensor::descriptor()) {
+    return Fill(static_cast<v1::Tensor&>(message), bytes);
   }
-  if (message.has_query_key_value()) {
-    v1::QueryKeyValue& input = *message.mutable_query_key_value();
-    tensors.push_back(input.has_query() ? input.mutable_query() : nullptr);
-    tensors.push_back(input.has_key() ? input.mutable_key() : nullptr);
-    tensors.push_back(input.has_value() ? input.mutable_value() : nullptr);
-  }
-  if (message.has_options()) {
-    v1::AttentionOptions& options = *message.mutable_options();
-    tensors.push_back(options.has_bias() ? options.mutable_bias() : nullptr);
-    tensors.push_back(options.has_mask() ? options.mutable_mask() : nullptr);
-  }
-  for (v1::Tensor* tensor : tensors) {
-    if (tensor != nullptr) {
-      Fill(*tensor, received.bytes);
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->message_type() == nullptr) {
+      continue;
+    }
+    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
+      FillBelow(*reflection.MutableRepeatedMessage(&message, field, i), bytes);
+    }
+    if (!field->is_repeated()) {
+      FillBelow(*reflection.MutableMessage(&message, field), bytes);
     }
   }
-  return message;
+}
+
+inline v1::AttendRequest Filled(Received<v1::AttendRequest> received) {
+  FillBelow(received.message, received.bytes);
+  return received.message;
 }
 
 /// A request with every kind of field, and tensors whose bytes say where they come from.
@@ -82,13 +82,15 @@ inline v1::AttendRequest RichRequest() {
   v1::AttendRequest request;
   request.set_model("demo");
   v1::HiddenStates& input = *request.mutable_hidden_states();
-  for (v1::Tensor* tensor : {input.mutable_tensor(), input.mutable_memory()}) {
+  for (v1::Tensor* tensor :
+       {input.mutable_tensor(), input.mutable_memory(), input.mutable_memory_values()}) {
     tensor->set_dtype(v1::FP16);
     tensor->add_shape(2);
     tensor->add_shape(150);
   }
   input.mutable_tensor()->set_data(std::string(600, 't'));
   input.mutable_memory()->set_data(std::string(600, 'm'));
+  input.mutable_memory_values()->set_data(std::string(600, 'v'));
   input.add_lengths(2);
   input.add_memory_lengths(300);
   request.mutable_options()->set_causal(true);

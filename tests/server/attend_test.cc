@@ -67,6 +67,18 @@ TEST_F(AttendTest, AMaskHasTheShapeOfThePaddedRows) {
   }
   mask.set_data(std::string(64, '\1'));
   EXPECT_EQ(Attend(request).output().data(), expected.output().data());
+  std::string values(64, '\1');
+  for (size_t row = 0; row < values.size(); row += 8) {
+    values[row + 1] = '\0';
+  }
+  mask.set_data(values);
+  const std::string masked = Attend(request).output().data();
+  EXPECT_NE(masked, expected.output().data());
+  for (char& value : values) {
+    value = value == '\1' ? '\x7f' : value;
+  }
+  mask.set_data(values);
+  EXPECT_EQ(Attend(request).output().data(), masked) << "any value but 0 counts as 1";
 }
 
 TEST_F(AttendTest, AnswersPackedSequencesOfDifferentLengths) {

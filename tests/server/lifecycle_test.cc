@@ -33,7 +33,7 @@ v1::AttendRequest LongRequest(int64_t rows = kLongRows) {
   const Tensor input = SeededTensor(1, Dtype::kF32, {rows, 1, 64});
   return QkvRequest(input, input, input);
 }
-// Too much to pass a long request, so that it waits behind one.
+// Too much work to overtake a long request, so that it waits behind one.
 v1::AttendRequest PatientRequest() {
   const Tensor input = SeededTensor(1, Dtype::kF32, {16000, 1, 8});
   return QkvRequest(input, input, input);
@@ -64,16 +64,6 @@ class LongCall {
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReader<v1::AttendStreamResponse>> reader_;
 };
-
-TEST(LifecycleTest, FreesTheThreadsOfACancelledCall) {
-  InProcessServer server(OneThread());
-  LongCall call(server.NewChannel());
-  call.Cancel();
-  EXPECT_EQ(call.Finish().error_code(), StatusCode::CANCELLED);
-  AttendClient client(server.NewChannel());
-  v1::AttendResponse response;
-  EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok());
-}
 
 TEST(LifecycleTest, RefusesARequestThatWouldWaitBeyondItsDeadline) {
   InProcessServer server(OneThread());

@@ -83,7 +83,7 @@ class LongRequestsTest : public ::testing::Test {
   AttendClient client_{server_->NewChannel()};
 };
 
-// After how many parts, BatchRunnerTest says.
+// BatchRunnerTest checks after how many slices.
 TEST_F(LongRequestsTest, ACancelledOneIsGivenUpAmidItsWork) {
   for (const v1::AttendRequest& request : {LongLayer(), LongAttention()}) {
     Running call(*server_, request);

@@ -21,7 +21,12 @@ class RefusalTest : public ::testing::Test {
   }
   /// Both methods refuse alike.
   void ExpectInvalid(const v1::AttendRequest& request, const std::string& text) {
-    EXPECT_THAT(Attend(request), IsRefusal(StatusCode::INVALID_ARGUMENT, text));
+    grpc::ClientContext context;
+    v1::AttendResponse response;
+    EXPECT_THAT(client_.stub().Attend(&context, request, &response),
+                IsRefusal(StatusCode::INVALID_ARGUMENT, text));
+    EXPECT_EQ(context.GetServerTrailingMetadata().count("grpc-retry-pushback-ms"), 0)
+        << "it will not be valid later";
     std::vector<v1::AttendStreamResponse> parts;
     EXPECT_THAT(client_.AttendStream(request, &parts),
                 IsRefusal(StatusCode::INVALID_ARGUMENT, text));
@@ -56,6 +61,16 @@ TEST_F(RefusalTest, ModelsThatAreNotServed) {
   grpc::ClientContext another;
   EXPECT_THAT(client_.stub().GetModel(&another, get, &model),
               IsRefusal(StatusCode::NOT_FOUND, R"(version: expected 1 of model "demo", found 7)"));
+}
+
+TEST_F(RefusalTest, APriorityOfAnotherName) {
+  grpc::ClientContext context;
+  context.AddMetadata("attend-priority", "urgent");
+  v1::AttendResponse response;
+  EXPECT_THAT(
+      client_.stub().Attend(&context, Packed(1, {}), &response),
+      IsRefusal(StatusCode::INVALID_ARGUMENT,
+                R"(metadata attend-priority: expected high, normal or low, found "urgent")"));
 }
 
 TEST_F(RefusalTest, RequestsWithoutInput) {

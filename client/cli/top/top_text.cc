@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "client/cli/show/text_table.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/flag_text.h"
 
 namespace attention {
 namespace {
@@ -137,19 +138,6 @@ std::string ModelsTable(const TopView& view) {
   return TextTable(rows);
 }
 
-/// Divides a line between its words into lines of at most `columns` bytes, unless a word is longer.
-std::string Wrapped(const std::string& line, int64_t columns) {
-  std::string text;
-  int64_t used = 0;
-  for (const absl::string_view word : absl::StrSplit(line, ' ')) {
-    const bool is_first = used == 0;
-    const bool fits = is_first || used + 1 + std::ssize(word) <= columns;
-    absl::StrAppend(&text, is_first ? "" : fits ? " " : "\n", word);
-    used = (fits && !is_first ? used + 1 : 0) + std::ssize(word);
-  }
-  return text;
-}
-
 }  // namespace
 
 v1::ServerStatistics ChangeBetween(const v1::ServerStatistics& before,
@@ -186,8 +174,9 @@ std::string NoAnswerText(const TopView& view, const absl::Status& status,
   const std::string why =
       absl::StrCat("attend top  ", view.time, "  no answer: ", ShownLine(status.message()));
   const bool is_known = view.change.uptime_ns() > 0;
-  return absl::StrCat(terminal.has_value() ? Wrapped(why, terminal->columns) : why, "\n",
-                      is_known ? "\nThe last answer:\n" : "", is_known ? TopText(view) : "");
+  return absl::StrCat(
+      terminal.has_value() ? Wrapped(why, static_cast<size_t>(terminal->columns)) : why, "\n",
+      is_known ? "\nThe last answer:\n" : "", is_known ? TopText(view) : "");
 }
 
 std::string FitTo(const TerminalSize& size, const std::string& text) {

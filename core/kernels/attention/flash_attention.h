@@ -61,7 +61,7 @@ class FlashAttention {
 
   /// Computes everything that the sequences request for the query rows of the stage, in slices as
   /// PackKeys. The rows of a sequence must come in order from call to call. REQUIRES: PackKeys was
-  /// called for the visible keys. Without Expect it does nothing, and need not be called.
+  /// called for the visible keys. Without Expect, PackKeys does nothing.
   absl::Status Attend(const Stage& stage, const Slices& slices = {});
 
   /// Returns the number n such that the rows of `range` attend to keys [0, n) only.

@@ -27,8 +27,8 @@ struct KeyRange {
 /// p = query_offset + i.
 ///
 /// A row attends to key j when the mask allows it and one of these conditions holds: j is within
-/// the row's interval (j <= p with `causal`, j > p - window, j <= p + window_right); j < prefix; j
-/// or p is a global token; j is an extra key.
+/// the row's interval (j <= p with `causal`, j > p - window, j <= p + window_right) and at a
+/// multiple of the dilation from p; j < prefix; j or p is a global token; j is an extra key.
 class Visibility {
  public:
   /// The last `extra_keys` of the keys are extra ones. REQUIRES: `options.query_offset` is set, and

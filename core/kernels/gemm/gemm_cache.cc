@@ -117,7 +117,7 @@ void GemmCache::Leave() {
   }
 }
 
-// Frees a quarter more than necessary, so that evictions are rare.
+// Frees kernels until three quarters of the bound are left, so that evictions are rare.
 void GemmCache::Evict() {
   if (void (*forget)() = forget_; forget != nullptr) {
     forget();

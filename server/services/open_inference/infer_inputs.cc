@@ -251,16 +251,19 @@ int64_t BytesToRead(const inference::ModelInferRequest& request) {
   int64_t bytes = 0;
   int next_raw = 0;
   for (const WireInput& input : request.inputs()) {
+    const int64_t weight = input.datatype() == "BYTES" ? kTextWeight : 1;
     const auto range = input.parameters().find("shared_memory_byte_size");
     if (range != input.parameters().end()) {
       const inference::InferParameter& size = range->second;  // either type, as in ReadCount
-      bytes += size.has_uint64_param()
-                   ? static_cast<int64_t>(std::min<uint64_t>(size.uint64_param(), kMost))
-                   : std::clamp<int64_t>(size.int64_param(), 0, kMost);
+      bytes += weight * (size.has_uint64_param()
+                             ? static_cast<int64_t>(std::min<uint64_t>(size.uint64_param(), kMost))
+                             : std::clamp<int64_t>(size.int64_param(), 0, kMost));
     } else if (next_raw < request.raw_input_contents_size()) {
       const auto raw = wire::FromField(request.raw_input_contents(next_raw++));
       // An integer costs at most as much as two bytes that protobuf parses.
-      bytes += absl::StartsWith(input.datatype(), "INT") ? raw.size_bytes / 4 : 0;
+      bytes += absl::StartsWith(input.datatype(), "INT") ? raw.size_bytes / 4
+               : input.datatype() == "BYTES"             ? weight * raw.size_bytes
+                                                         : 0;
     }
   }
   return bytes;

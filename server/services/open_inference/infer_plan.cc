@@ -188,7 +188,7 @@ absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire, const Pl
 }
 
 int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory) {
-  if (!has_shared_memory && static_cast<int64_t>(wire.Length()) <= kSmallPlanBytes) {
+  if (!has_shared_memory && static_cast<int64_t>(wire.Length()) <= kSmallPlanBytes / kTextWeight) {
     return 0;
   }
   if (const int64_t cost = EnvelopeCost<inference::ModelInferRequest>(wire); cost > 0) {

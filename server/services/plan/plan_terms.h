@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,17 +20,18 @@
 
 namespace attention {
 
-/// The maximum cost of planning, in bytes of the message besides its tensors, that stays on a
-/// completion thread; side threads (Executor::side) do more. The same for encoding.
+/// The maximum cost of planning, in bytes of the message besides its tensors, where texts count
+/// kTextWeight times, that stays on a completion thread; side threads (Executor::side) do more. The
+/// same for encoding.
 inline constexpr int64_t kSmallPlanBytes = int64_t{16} << 10;
 inline constexpr int64_t kSmallReplyBytes = int64_t{64} << 10;
 
-/// Returns the cost of planning a message of type M: its size with its tensors, or 0 if what it has
-/// besides them is small (kSmallPlanBytes).
+/// Returns the cost of planning a message of type M: its size with its tensors, more than
+/// kSmallPlanBytes, or 0 if what it has besides them is small (kSmallPlanBytes).
 template <typename M>
 int64_t EnvelopeCost(const grpc::ByteBuffer& wire) {
-  return HasLargeEnvelope(wire, PayloadFieldsOf<M>(), kSmallPlanBytes)
-             ? static_cast<int64_t>(wire.Length())
+  return HasLargeEnvelope(wire, EnvelopeFieldsOf<M>(), kSmallPlanBytes)
+             ? std::max(static_cast<int64_t>(wire.Length()), kSmallPlanBytes + 1)
              : 0;
 }
 

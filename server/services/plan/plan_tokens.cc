@@ -85,21 +85,18 @@ absl::Status CheckTextInput(const v1::TextInput& input, const AttendPlan& plan) 
 class TextCutter {
  public:
   TextCutter(const AttendPlan& plan, const PlanTerms& terms)
-      : plan_(plan), tokenizer_(*plan.model->tokenizer()), terms_(terms) {}
+      : tokenizer_(*plan.model->tokenizer()), terms_(terms), max_tokens_(MaxTokensOf(plan)) {}
 
   /// Refuses, by its length alone, a text that must become too many tokens; reserves memory for the
   /// others.
   absl::Status CheckLengths(const v1::TextInput& input) const {
-    const std::optional<int64_t> positions = plan_.model->info().max_positions;
-    const int64_t max_tokens =
-        positions.has_value() ? std::max<int64_t>(1, *positions - plan_.cached_len) : kMaxTokens;
-    const int64_t max_bytes = tokenizer_.MaxTextBytes(max_tokens);
+    const int64_t max_bytes = tokenizer_.MaxTextBytes(max_tokens_);
     int64_t bytes = 0;
     for (int i = 0; i < input.texts_size(); ++i) {
       const int64_t text_bytes = std::ssize(input.texts(i));
       if (text_bytes > max_bytes) {
         return Wrong(FieldPath{"text.texts"}, "[", i, "]: expected at most ", max_bytes,
-                     " bytes, since ", max_tokens, " tokens cannot represent more, found ",
+                     " bytes, since ", max_tokens_, " tokens cannot represent more, found ",
                      text_bytes);
       }
       bytes += text_bytes;
@@ -126,6 +123,14 @@ class TextCutter {
   }
 
  private:
+  // Returns the most tokens that a sequence may have, or the request.
+  static int64_t MaxTokensOf(const AttendPlan& plan) {
+    const std::optional<int64_t> positions = plan.model->info().max_positions;
+    return std::min(kMaxTokens, positions.has_value()
+                                    ? std::max<int64_t>(1, *positions - plan.cached_len)
+                                    : kMaxTokens);
+  }
+
   // Returns the maximum memory of the tokens, and of cutting the texts.
   static int64_t MemoryToCut(int64_t bytes) {
     return std::min(bytes, kMaxTokens) * kTextTokenBytes + bytes * kBytesToCutOne;
@@ -135,7 +140,7 @@ class TextCutter {
     absl::Status wanted;
     absl::StatusOr<TokenizedText> text = tokenizer_.Encode(
         input.texts(i),
-        {.add_special_tokens = !input.no_special_tokens(), .max_tokens = kMaxTokens, .yield = [&] {
+        {.add_special_tokens = !input.no_special_tokens(), .max_tokens = max_tokens_, .yield = [&] {
            wanted = terms_.Check();
            return wanted.ok();
          }});
@@ -143,9 +148,9 @@ class TextCutter {
     return text.ok() ? std::move(text) : OfText(static_cast<size_t>(i), ": ", text.status());
   }
 
-  const AttendPlan& plan_;
   const Tokenizer& tokenizer_;
   const PlanTerms& terms_;
+  const int64_t max_tokens_;
 };
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST_F(ServerFlagsTest, TlsSwitchedOffIsPlaintext) {
   EXPECT_FALSE(flags_.connection.tls.has_value());
 }
 
-TEST_F(ServerFlagsTest, WhatSaysMoreOfTlsImpliesIt) {
+TEST_F(ServerFlagsTest, AnyTlsFlagTurnsTlsOn) {
   ASSERT_EQ(Parse({"--ca", kTls + "ca.pem", "--certificate", kTls + "client.pem",
                    "--certificate-key", kTls + "client.key", "--server-name=attend.test"}),
             "");

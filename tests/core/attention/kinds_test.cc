@@ -261,6 +261,30 @@ TEST_P(KindsTest, TopWeightsAreTheLargestOfAllWeights) {
   }
 }
 
+TEST_P(KindsTest, ARowWithoutNumbersHasNoLargestKeys) {
+  if (row().options.similarity != Similarity::kDotProduct) {
+    GTEST_SKIP() << "other kinds have rows of zero weights";
+  }
+  const auto problem = MakeProblem(27);
+  const float kNaN = std::numeric_limits<float>::quiet_NaN();
+  const int64_t count = problem->query.num_elements();
+  const std::vector<float> values(count, kNaN);
+  Convert(Dtype::kF32, values.data(), dtype(), problem->query.data(), count);
+  const Answer answer = RunForAll(*problem);
+  const float* weights = answer.weights.as<float>();
+  for (int64_t r = 0; r < row().extents.num_heads * row().extents.query_len; ++r) {
+    const float* all = weights + r * row().extents.kv_len;
+    const bool has_keys = std::any_of(all, all + row().extents.kv_len,
+                                      [](float weight) { return std::isnan(weight); });
+    for (int64_t i = 0; i < kTop; ++i) {
+      const float top = answer.top_weights.as<float>()[r * kTop + i];
+      ASSERT_EQ(answer.top_keys.as<int32_t>()[r * kTop + i], -1);
+      ASSERT_TRUE(has_keys ? std::isnan(top) || i >= row().extents.kv_len : top == 0)
+          << "row " << r;
+    }
+  }
+}
+
 TEST_P(KindsTest, NeitherThreadsNorBlocksNorBatchMatesChangeABit) {
   const auto alone = MakeProblem(24);
   const Answer expected = RunForAll(*alone, 1);
@@ -269,6 +293,8 @@ TEST_P(KindsTest, NeitherThreadsNorBlocksNorBatchMatesChangeABit) {
   EXPECT_EQ(Bytes(threads->output), Bytes(alone->output));
   EXPECT_EQ(Bytes(actual.weights), Bytes(expected.weights));
   EXPECT_EQ(Bytes(actual.log_sum_exp), Bytes(expected.log_sum_exp));
+  EXPECT_EQ(Bytes(actual.top_weights), Bytes(expected.top_weights));
+  EXPECT_EQ(Bytes(actual.top_keys), Bytes(expected.top_keys));
   const auto blocks = MakeProblem(24);
   RunForAll(*blocks, 2, [](const RowRange&) { return true; });
   EXPECT_EQ(Bytes(blocks->output), Bytes(alone->output));
@@ -344,7 +370,7 @@ TEST_P(KindsTest, ElementsThatAreNotFiniteReachNoOtherElement) {
   }
 }
 
-TEST_P(KindsTest, NaNReachesNoRowThatDoesNotSeeIt) {
+TEST_P(KindsTest, NaNReachesOnlyRowsThatAttendToIt) {
   const auto clean = MakeProblem(26);
   RunAlone(*clean);
   const auto dirty = MakeProblem(26);

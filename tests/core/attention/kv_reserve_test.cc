@@ -31,7 +31,7 @@ class KvReserveTest : public ::testing::Test {
   AttentionProblem problem_{1, Dtype::kF32, {1, 2 * kPage, 1, 1, 16, 16}};
 };
 
-TEST_F(KvReserveTest, TwiceOrAppendingAfterItTakesNoPageTwice) {
+TEST_F(KvReserveTest, ReservingAgainTakesNoPage) {
   for (const int64_t held : {int64_t{0}, int64_t{1}, int64_t{70}, kPage - 1, kPage, kPage + 1}) {
     for (const int64_t more : {int64_t{0}, int64_t{1}, int64_t{64}, int64_t{500}, kPage}) {
       const auto memory = std::make_shared<KvMemory>();

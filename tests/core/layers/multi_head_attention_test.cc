@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/core/layers/test_layer.h"
 #include "tests/support/attention_problem.h"
+#include "tests/support/differences.h"
 #include "tests/support/golden.h"
 #include "tests/support/matchers.h"
 
@@ -222,9 +223,8 @@ class TorchLayerTest : public ::testing::Test {
               workspace),
           IsOk());
       const float* expected = cases_.at(name).as<float>() + b * seq_len * 96;
-      for (int64_t i = 0; i < length * 96; ++i) {
-        worst = std::max<double>(worst, std::abs(rows[i] - expected[i]));
-      }
+      worst = std::max(
+          worst, LargestDifference({expected, expected + length * 96}, {rows, rows + length * 96}));
     }
     return worst;
   }
@@ -236,20 +236,20 @@ class TorchLayerTest : public ::testing::Test {
 
 constexpr double kMaxErrorPerLayer = 2e-5;
 
-TEST_F(TorchLayerTest, SelfAttention) {
+TEST_F(TorchLayerTest, SelfAttentionIsThatOfTorch) {
   EXPECT_LE(MaxError("self", false, std::nullopt, {}), kMaxErrorPerLayer);
 }
 
-TEST_F(TorchLayerTest, CausalSelfAttention) {
+TEST_F(TorchLayerTest, CausalSelfAttentionIsThatOfTorch) {
   EXPECT_LE(MaxError("causal", true, std::nullopt, {}), kMaxErrorPerLayer);
 }
 
-TEST_F(TorchLayerTest, PaddedSelfAttention) {
+TEST_F(TorchLayerTest, PaddedSelfAttentionIsThatOfTorch) {
   EXPECT_LE(MaxError("padded", false, std::nullopt, ToDoubles(cases_.at("lengths"))),
             kMaxErrorPerLayer);
 }
 
-TEST_F(TorchLayerTest, CrossAttention) {
+TEST_F(TorchLayerTest, CrossAttentionIsThatOfTorch) {
   EXPECT_LE(MaxError("cross", false, "memory", {}), kMaxErrorPerLayer);
 }
 

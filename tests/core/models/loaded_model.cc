@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/differences.h"
+#include "tests/support/golden.h"
 
 namespace attention {
 namespace {
@@ -248,16 +250,7 @@ std::vector<float> LoadedTestModel::Weights(const std::string& ids, int64_t laye
 }
 
 double LargestDifference(const Tensor& expected, const std::vector<float>& actual) {
-  if (expected.num_elements() != std::ssize(actual)) {
-    return std::numeric_limits<double>::infinity();
-  }
-  double largest = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    const double difference = std::abs(static_cast<double>(expected.as<float>()[i]) - actual[i]);
-    largest = std::isfinite(difference) ? std::max(largest, difference)
-                                        : std::numeric_limits<double>::infinity();
-  }
-  return largest;
+  return LargestDifference(ToDoubles(expected), {actual.begin(), actual.end()});
 }
 
 }  // namespace attention

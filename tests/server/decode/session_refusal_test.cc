@@ -136,8 +136,41 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAStep) {
         "step.token_ids.ids: expected 0 to 999, found 1000 at position 1 in sequence 0"},
        {RowsStep(SeededTensor(1, Dtype::kF32, {2, 2, kDemoWidth}), 0, 2), kInvalidArgument,
         "step: expected one sequence, found 2"},
-       {ForkTo(0), kInvalidArgument, "fork.new_sequence: expected 1 to 65535, found 0"}});
+       {ForkTo(0), kInvalidArgument, "fork.new_sequence: expected 1 to 65535, found 0"},
+       {ForkTo(65536), kInvalidArgument, "fork.new_sequence: expected 1 to 65535, found 65536"}});
+  stream.Must(ForkTo(65535));
+  ExpectRefused(stream, {{ForkTo(65535), kAlreadyExists,
+                          "fork.new_sequence: expected a number that is free, found 65535"}});
   EXPECT_EQ(stream.Must(RowsStep(rows, 0, 4)).result.length(), 4) << "nothing was lost";
+}
+
+TEST(SessionRefusalTest, ASessionHasAtMost1024Sequences) {
+  InProcessServer server({.threads = 1});
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("demo"));
+  for (int64_t number = 1; number < 1024; ++number) {
+    stream.Must(ForkTo(number));
+  }
+  using enum absl::StatusCode;
+  ExpectRefused(stream, {{ForkTo(1024), kResourceExhausted,
+                          "fork: expected at most 1024 sequences in a session, found as many"}});
+  stream.Must(Release(), 7);
+  stream.Must(ForkTo(1024));
+}
+
+TEST(SessionRefusalTest, AStepHasAtMost1024LargestLogits) {
+  InProcessServer server(ServerOptionsFor(kCheckpoints));
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("llama"));
+  v1::DecodeRequest step = TokensStep({1, 2});
+  using enum absl::StatusCode;
+  for (const int64_t count : {int64_t{-1}, int64_t{1025}}) {
+    step.mutable_step()->set_top_logits(count);
+    ExpectRefused(stream, {{step, kInvalidArgument,
+                            absl::StrCat("step.top_logits: expected 0 to 1024, found ", count)}});
+  }
+  step.mutable_step()->set_top_logits(1024);
+  EXPECT_GT(stream.Must(step).result.top_logits().ids_size(), 0);
 }
 
 TEST(SessionRefusalTest, StepsWithoutAModelKeepToTheirHeads) {

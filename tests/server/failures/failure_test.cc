@@ -136,12 +136,12 @@ v1::AttendRequest BareRequest() {
 
 v1::AttendRequest LayerRequest() { return DemoRequest(SeededTensor(1, Dtype::kF32, {300, 512})); }
 
-TEST_F(FailureTest, AllocationsOfBareAttention) {
+TEST_F(FailureTest, EachFailedAllocationOfAttentionWithoutAModelEndsThatRequestAlone) {
   FailEach(Resource::kHeap, [&] { return Attend(BareRequest()); });
 }
 
 /// Its inflated bytes count in the queue before there is a job.
-TEST_F(FailureTest, AllocationsOfACompressedRequest) {
+TEST_F(FailureTest, EachFailedAllocationOfACompressedRequestEndsItAlone) {
   const auto stub = v1::AttentionService::NewStub(server_.NewChannel());
   FailEach(Resource::kHeap, [&] {
     grpc::ClientContext context;
@@ -199,15 +199,15 @@ TEST(ParkFailureTest, ASessionThatCannotBeKeptEndsAndLeavesTheTable) {
   EXPECT_GT(kept, 0);
 }
 
-TEST_F(FailureTest, AllocationsOfALayer) {
+TEST_F(FailureTest, EachFailedAllocationOfALayerEndsThatRequestAlone) {
   FailEach(Resource::kHeap, [&] { return Attend(LayerRequest()); });
 }
 
-TEST_F(FailureTest, AllocationsOfAStream) {
+TEST_F(FailureTest, EachFailedAllocationOfAStreamEndsItAlone) {
   FailEach(Resource::kHeap, [&] { return Stream(LayerRequest()); });
 }
 
-TEST_F(FailureTest, AllocationsOfAnOpenInferenceRequest) {
+TEST_F(FailureTest, EachFailedAllocationOfAnOpenInferenceRequestEndsItAlone) {
   InferClient infer(server_.NewChannel());
   inference::ModelInferRequest request = InferRequest("demo");
   AddTensor(request, "hidden_states", SeededTensor(1, Dtype::kF32, {1, 20, 512}));
@@ -220,7 +220,7 @@ TEST_F(FailureTest, AllocationsOfAnOpenInferenceRequest) {
   });
 }
 
-TEST_F(FailureTest, AllocationsOfAnOpenInferenceStream) {
+TEST_F(FailureTest, EachFailedAllocationOfAnOpenInferenceStreamEndsItAlone) {
   InferClient infer(server_.NewChannel());
   inference::ModelInferRequest request = InferRequest("demo");
   AddTensor(request, "hidden_states", SeededTensor(1, Dtype::kF32, {1, 20, 512}));
@@ -280,11 +280,11 @@ class LoadFailureTest : private CheckpointFolder, public FailureTest {
   AdminClient admin_{server_};
 };
 
-TEST_F(LoadFailureTest, AllocationsOfALoad) {
+TEST_F(LoadFailureTest, EachFailedAllocationOfALoadEndsItAlone) {
   FailEach(Resource::kHeap, [&] { return LoadAndAsk(); });
 }
 
-TEST_F(LoadFailureTest, MappingsOfALoad) {
+TEST_F(LoadFailureTest, EachFailedMappingOfALoadEndsItAlone) {
   GemmCache::Get().SetMax(0);
   FailEach(Resource::kMapping, [&] { return LoadAndAsk(); });
 }
@@ -328,11 +328,11 @@ class SessionFailureTest : public FailureTest {
   std::shared_ptr<grpc::Channel> channel_ = server_.NewChannel();
 };
 
-TEST_F(SessionFailureTest, AllocationsOfASession) {
+TEST_F(SessionFailureTest, EachFailedAllocationOfASessionLeavesNothingBehind) {
   FailEach(Resource::kHeap, [&] { return RunSession(); });
 }
 
-TEST_F(SessionFailureTest, MappingsOfASession) {
+TEST_F(SessionFailureTest, EachFailedMappingOfASessionLeavesNothingBehind) {
   GemmCache::Get().SetMax(0);  // each computation generates its kernels, in memory of their own
   FailEach(Resource::kMapping, [&] { return RunSession(); });
 }
@@ -373,11 +373,11 @@ class PrefixFailureTest : private CheckpointFolder, public FailureTest {
   }
 };
 
-TEST_F(PrefixFailureTest, AllocationsOfPromptsThatBeginAlike) {
+TEST_F(PrefixFailureTest, EachFailedAllocationOfPromptsThatBeginAlikeLeavesTheirBits) {
   FailEach(Resource::kHeap, [&] { return AskAll(); });
 }
 
-TEST_F(FailureTest, MappingsOfKernels) {
+TEST_F(FailureTest, EachFailedMappingOfAKernelEndsThatRequestAlone) {
   GemmCache::Get().SetMax(0);
   FailEach(Resource::kMapping, [&] { return Attend(BareRequest()); });
   FailEach(Resource::kMapping, [&] { return Stream(LayerRequest()); });

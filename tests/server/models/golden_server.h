@@ -12,6 +12,7 @@
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "tests/server/wire_tensors.h"
+#include "tests/support/differences.h"
 #include "tests/support/in_process_server.h"
 
 namespace attention {
@@ -66,14 +67,9 @@ inline v1::AttendRequest RowsRequest(const std::string& model, const Tensor& row
   return request;
 }
 
-/// Largest absolute difference; infinite when the sizes differ.
 inline double LargestDifference(const Tensor& expected, const v1::Tensor& actual) {
-  const std::vector<double> a = ToDoubles(expected), b = ToDoubles(actual);
-  double largest = a.size() == b.size() ? 0 : std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    largest = std::max(largest, std::abs(a[i] - b[i]));
-  }
-  return largest;
+  const std::vector<double> values = ToDoubles(expected);
+  return LargestDifference(values, ToDoubles(actual));
 }
 
 /// Tests that share one server.

@@ -98,8 +98,7 @@ TEST_F(TextTest, RefusesThoseThatTheModelCannotTake) {
     long_text += "the ";
   }
   EXPECT_EQ(Refusal(Texts({long_text})),
-            "text.texts[0] as token_ids: expected at most 24 positions, found a sequence that ends "
-            "at 42");
+            "text.texts[0]: text: expected at most 24 tokens, found more");
 }
 
 TEST_F(TextTest, RefusesByTheirLengthThoseThatNoTokensOfTheModelStandFor) {

@@ -144,6 +144,35 @@ TEST_F(EstimatedQueueTest, AHighPriorityPassesWhatWaitsAndALowOneIsNotStarved) {
   EXPECT_EQ(TakeOne(), normal);
 }
 
+TEST_F(EstimatedQueueTest, PrioritiesShareBy100To10To1) {
+  const auto push = [&](Priority priority) {
+    PushOf({.priority = priority, .account = std::string(Name(priority))}, 1);
+  };
+  for (int i = 0; i < 10; ++i) {
+    push(Priority::kHigh);
+    push(Priority::kNormal);
+    push(Priority::kLow);
+  }
+  std::map<Priority, int> taken;
+  for (int i = 0; i < 1110; ++i) {
+    const Priority priority = TakeOne()->description().request_class.priority;
+    ++taken[priority];
+    push(priority);  // each has work all the time
+  }
+  EXPECT_NEAR(taken[Priority::kHigh], 1000, 15);
+  EXPECT_NEAR(taken[Priority::kNormal], 100, 10);
+  EXPECT_NEAR(taken[Priority::kLow], 10, 5);
+}
+
+TEST(PriorityTest, HasTheNameOfItsMetadata) {
+  EXPECT_EQ(PriorityNamed("high"), Priority::kHigh);
+  EXPECT_EQ(PriorityNamed("normal"), Priority::kNormal);
+  EXPECT_EQ(PriorityNamed("low"), Priority::kLow);
+  for (const char* const other : {"", "High", "urgent", "high "}) {
+    EXPECT_EQ(PriorityNamed(other), std::nullopt) << other;
+  }
+}
+
 TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
   absl::Status status;
   int taken = 0;
@@ -251,7 +280,7 @@ TEST_F(EstimatedQueueTest, NobodyIsRefusedForWorkThatNobodyWaitsFor) {
   EXPECT_EQ(TakeOne(), live);
 }
 
-TEST_F(EstimatedQueueTest, WhoTakesHasTheDeadToFinish) {
+TEST_F(EstimatedQueueTest, TheTakerFinishesExpiredJobs) {
   const auto dead = PushOf({}, 900);
   dead->Cancel();
   const auto live = PushOf({}, 900);
@@ -273,7 +302,7 @@ TEST_F(EstimatedQueueTest, AJobThatWillPassDoesNotWaitForTheEndOfWhatRuns) {
   EXPECT_THAT(push({.priority = Priority::kHigh}, 25), IsOk());
 }
 
-TEST_F(EstimatedQueueTest, APatientTakerWaitsForCompany) {
+TEST_F(EstimatedQueueTest, APatientTakerWaitsForFurtherJobs) {
   std::vector<std::shared_ptr<Job>> taken;
   const auto job = FakeJob::Make({.lengths = {4}});
   const auto other = FakeJob::Make({.lengths = {4}});
@@ -289,7 +318,7 @@ TEST_F(EstimatedQueueTest, APatientTakerWaitsForCompany) {
   EXPECT_THAT(taken, ElementsAre(job, other));
 }
 
-TEST_F(EstimatedQueueTest, WhatWasTakenIsNoCompany) {
+TEST_F(EstimatedQueueTest, TakenJobsDoNotEndTheWait) {
   ASSERT_THAT(Push(queue_, FakeJob::Make({.lengths = {8}})), IsOk());
   TakeAll(queue_);
   ASSERT_THAT(Push(queue_, FakeJob::Make({.lengths = {4}})), IsOk());
@@ -301,7 +330,7 @@ TEST_F(EstimatedQueueTest, WhatWasTakenIsNoCompany) {
 }
 
 // The clock of a wait is the real one, by which the deadline has passed.
-TEST_F(EstimatedQueueTest, AJobDoesNotWaitForCompanyBeyondItsDeadline) {
+TEST_F(EstimatedQueueTest, AJobDoesNotWaitForOthersBeyondItsDeadline) {
   const TimePoint begin{std::chrono::milliseconds(1)};
   const auto job = FakeJob::Make({.lengths = {4}, .deadline = begin + std::chrono::seconds(1)});
   ASSERT_THAT(queue_.Push(job, Takes(10), begin), IsOk());

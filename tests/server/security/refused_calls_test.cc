@@ -233,7 +233,7 @@ TEST_F(RefusedCallsTest, ACancelledUploadIsNoInvalidArgument) {
   EXPECT_THAT(log, Not(HasSubstr("code=INVALID_ARGUMENT")));
 }
 
-TEST_F(RefusedCallsTest, AnUploadThatEndsWithoutAMessageIs) {
+TEST_F(RefusedCallsTest, AnUploadThatEndsWithoutAMessageIsInvalid) {
   Upload(server_->NewChannel()).End();
   EXPECT_THAT(EndedLog(), HasSubstr("code=INVALID_ARGUMENT"));
 }

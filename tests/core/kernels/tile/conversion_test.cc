@@ -219,7 +219,7 @@ TEST_P(ConversionTest, ValuesArePackedAsRows) {
   }
 }
 
-TEST_P(ConversionTest, Bf16PairsOfKeysAndValues) {
+TEST_P(ConversionTest, Bf16IsPackedInPairs) {
   for (const PackedExtents& x : AllExtents()) {
     const int64_t width = (x.cols + 15) / 16 * 16;
     const std::vector<float> numbers = FiniteNumbers(x.rows * x.cols);

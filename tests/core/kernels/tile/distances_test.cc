@@ -62,7 +62,7 @@ struct DistanceProblem {
 };
 
 // Of a square, a difference rounds twice, each addition once.
-TEST_P(DistancesTest, SquaredDistances) {
+TEST_P(DistancesTest, SquaredDistancesAreThoseOfLongDouble) {
   for (const int64_t depth : {16, 48, 512}) {
     for (int64_t rows = 1; rows <= 9; ++rows) {
       DistanceProblem problem(rows, depth);

@@ -62,7 +62,7 @@ std::vector<long double> ExpectedNorm(const NormTile& tile, const float* row,
 }
 
 // Eight roundings of numbers up to 8, and that of the target.
-TEST_P(RowKernelsTest, Norm) {
+TEST_P(RowKernelsTest, NormIsThatOfLongDouble) {
   constexpr int64_t kRows = 3;
   for (int64_t cols = 1; cols <= kThreeVectors; ++cols) {
     const GuardedArray<float> source(SomeNumbers(kRows * cols));
@@ -117,7 +117,7 @@ long double Activated(Activation activation, long double x) {
 }
 
 // The promised error of an activation is 1e-6 of its argument.
-TEST_P(RowKernelsTest, Finish) {
+TEST_P(RowKernelsTest, FinishedRowsAreThoseOfLongDouble) {
   constexpr int64_t kRows = 3;
   constexpr int64_t kCols = 64;
   const std::vector<float> values = SomeNumbers(kRows * kCols);
@@ -184,7 +184,7 @@ std::vector<long double> ExpectedRow(const RowPreparation& rows, const std::vect
   return x;
 }
 
-TEST_P(RowKernelsTest, PreparedRows) {
+TEST_P(RowKernelsTest, PreparedRowsAreScaledAndRotated) {
   constexpr int64_t kRows = 2;
   for (int64_t cols = 1; cols <= kThreeVectors; ++cols) {
     for (int kind = 0; kind < 16; ++kind) {
@@ -224,7 +224,7 @@ TEST_P(RowKernelsTest, PreparedRows) {
 }
 
 // Their squares exceed what f32 can hold.
-TEST_P(RowKernelsTest, NormOfLargeRows) {
+TEST_P(RowKernelsTest, NormOfLargeRowsDoesNotOverflow) {
   for (const int64_t cols : {int64_t{1}, int64_t{8}, int64_t{512}}) {
     for (const float magnitude : {0x1p58f, 0x1p64f, 0x1p122f}) {
       std::vector<float> numbers = SomeNumbers(cols);
@@ -246,7 +246,7 @@ TEST_P(RowKernelsTest, NormOfLargeRows) {
   }
 }
 
-TEST_P(RowKernelsTest, Logits) {
+TEST_P(RowKernelsTest, LogitsAreThoseOfLongDouble) {
   constexpr int64_t kRows = 2;
   for (int64_t cols = 1; cols <= kThreeVectors; ++cols) {
     const int64_t stride = (cols + 15) / 16 * 16;
@@ -288,7 +288,7 @@ TEST_P(RowKernelsTest, Logits) {
 }
 
 // Both factors are rounded, and their product.
-TEST_P(RowKernelsTest, DequantisedScores) {
+TEST_P(RowKernelsTest, DequantisedScoresAreThoseOfTheirScales) {
   constexpr int64_t kRows = 3;
   for (int64_t cols = 16; cols <= kThreeVectors; cols += 16) {
     const GuardedArray<float> query_scales(SomeNumbers(kRows, 2));

@@ -44,7 +44,9 @@ double LargestError(MapFloats f, const std::vector<float>& numbers, const Error&
   const std::vector<float> values = Map(f, numbers);
   double largest = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
-    largest = std::max(largest, error(numbers[i], values[i]));
+    const double of_number = error(numbers[i], values[i]);
+    largest = std::isnan(of_number) ? std::numeric_limits<double>::infinity()
+                                    : std::max(largest, of_number);
   }
   return largest;
 }
@@ -66,7 +68,7 @@ TEST_P(VectorMathTest, EveryLengthGivesTheBitsOfAWholeVector) {
 }
 
 // 2^x of softmax, whose constant factor cancels: 3 units for f32, 2e-4 for bf16.
-TEST_P(VectorMathTest, PowerOfTwo) {
+TEST_P(VectorMathTest, PowerOfTwoKeepsToItsBound) {
   const std::vector<float> numbers = Between(-125, 127, 200001);
   EXPECT_LE(LargestError(primitives().power_of_two, numbers,
                          [](float x, float y) {
@@ -95,7 +97,7 @@ TEST_P(VectorMathTest, PowerOfTwoAtTheEndsOfItsRange) {
 }
 
 // The exponent is rounded: three units, and 1.3 more for each of |x|.
-TEST_P(VectorMathTest, Exp) {
+TEST_P(VectorMathTest, ExpKeepsToItsBound) {
   EXPECT_LE(LargestError(primitives().exp, Between(-86, 88, 200001),
                          [](float x, float y) {
                            return ErrorInUlp(y, std::exp(static_cast<long double>(x))) /
@@ -111,7 +113,7 @@ TEST_P(VectorMathTest, Exp) {
   EXPECT_TRUE(std::isnan(ends[4]));
 }
 
-TEST_P(VectorMathTest, Tanh) {
+TEST_P(VectorMathTest, TanhKeepsToItsBound) {
   const auto error = [](float x, float y) {
     return ErrorInUlp(y, std::tanh(static_cast<long double>(x)));
   };
@@ -125,7 +127,7 @@ TEST_P(VectorMathTest, Tanh) {
   EXPECT_TRUE(std::isnan(ends[3]));
 }
 
-TEST_P(VectorMathTest, Erf) {
+TEST_P(VectorMathTest, ErfKeepsToItsBound) {
   const auto error = [](float x, float y) {
     return ErrorInUlp(y, std::erf(static_cast<long double>(x)));
   };
