@@ -26,6 +26,8 @@ TEST(EncodeTest, WritesWhatProtobufWouldWithLengthsOfSeveralBytes) {
   Encoder encoder;
   v1::HiddenStates& input = *request.mutable_hidden_states();
   encoder.Attach(grpc::Slice(expected.hidden_states().memory().data()), *input.mutable_memory());
+  encoder.Attach(grpc::Slice(expected.hidden_states().memory_values().data()),
+                 *input.mutable_memory_values());
   encoder.Attach(grpc::Slice(expected.hidden_states().tensor().data()), *input.mutable_tensor());
   v1::AttentionOptions& options = *request.mutable_options();
   encoder.Attach(grpc::Slice(expected.options().mask().data()), *options.mutable_mask());

@@ -30,7 +30,7 @@ TEST(EnvelopeSizeTest, TextsCountManyTimes) {
   v1::AttendRequest request;
   request.mutable_text()->add_texts(std::string(kBytes / kTextWeight - 2, 'x'));
   EXPECT_FALSE(IsLarge(request.SerializeAsString()));
-  request.mutable_text()->add_texts("xy");
+  request.mutable_text()->add_texts("more");
   EXPECT_TRUE(IsLarge(request.SerializeAsString()));
   v1::AttendRequest ids;
   Fill(ids.mutable_token_ids()->mutable_ids(), kBytes / 2, 1);
