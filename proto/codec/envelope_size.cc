@@ -43,8 +43,9 @@ class EnvelopeMeter {
     if (!in_.ReadVarint32(&length)) {
       return false;
     }
+    const bool is_text = field.encoding == Kind::kBytes && field.descriptor->is_repeated();
     other_bytes_ += field.encoding == Kind::kPayload ? -int64_t{length}
-                    : field.encoding == Kind::kBytes ? (kTextWeight - 1) * int64_t{length}
+                    : is_text                        ? (kTextWeight - 1) * int64_t{length}
                                                      : 0;
     return in_.Skip(static_cast<int>(length));
   }

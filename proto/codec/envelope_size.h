@@ -13,8 +13,8 @@ namespace attention {
 inline constexpr int64_t kTextWeight = 64;
 
 /// Returns whether `wire` has more than `max_bytes` besides its payloads, where the bytes of
-/// strings count kTextWeight times. Reads little more than `max_bytes` bytes. A malformed message
-/// ends where the error is found.
+/// repeated strings, which are texts to tokenize, count kTextWeight times. Reads little more than
+/// `max_bytes` bytes. A malformed message ends where the error is found.
 bool HasLargeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                       int64_t max_bytes);
 

@@ -33,8 +33,9 @@ TEST(EnvelopeSizeTest, TextsCountManyTimes) {
   request.mutable_text()->add_texts("more");
   EXPECT_TRUE(IsLarge(request.SerializeAsString()));
   v1::AttendRequest ids;
+  ids.set_model(std::string(kBytes / 4, 'm'));
   Fill(ids.mutable_token_ids()->mutable_ids(), kBytes / 2, 1);
-  EXPECT_FALSE(IsLarge(ids.SerializeAsString()));
+  EXPECT_FALSE(IsLarge(ids.SerializeAsString())) << "neither names nor ids are texts";
 }
 
 TEST(EnvelopeSizeTest, EverythingElseDoes) {
