@@ -1,8 +1,9 @@
 #include "server/services/open_inference/infer_plan.h"
 
 #include <algorithm>
-#include <limits>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/prefixed.h"
@@ -177,6 +178,16 @@ absl::Status ChooseWeights(const InferTarget& target, const InferPlan& plan,
   return absl::OkStatus();
 }
 
+// Returns false for a message without the datatype of texts, which is quicker than to decode it.
+bool MayHaveTexts(const grpc::ByteBuffer& wire) {
+  std::vector<grpc::Slice> slices;
+  if (!wire.Dump(&slices).ok() || slices.size() != 1) {
+    return true;
+  }
+  const std::string_view bytes(reinterpret_cast<const char*>(slices[0].begin()), slices[0].size());
+  return bytes.find("BYTES") != std::string_view::npos;
+}
+
 }  // namespace
 
 absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire, const PlanTerms& terms) {
@@ -193,6 +204,10 @@ int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory) 
   }
   if (const int64_t cost = EnvelopeCost<inference::ModelInferRequest>(wire); cost > 0) {
     return cost;
+  }
+  if (!has_shared_memory && static_cast<int64_t>(wire.Length()) <= kSmallPlanBytes &&
+      !MayHaveTexts(wire)) {
+    return 0;
   }
   const absl::StatusOr<ReceivedInfer> received = DecodeInfer(wire);
   return received.ok() ? BytesToRead(*received->message) : 0;

@@ -182,6 +182,24 @@ TEST_F(InferPlanTest, InputsInSharedMemoryCostTheirSizeInEitherType) {
   EXPECT_EQ(InferPlanningCost(Cut(request.SerializeAsString(), 37), true), kSize);
 }
 
+TEST_F(InferPlanTest, TextsCostMoreThanTensorsHoweverTheyCome) {
+  const std::string bytes(400, 'x');
+  inference::ModelInferRequest tensor = InferRequest("demo");
+  AddBytes(tensor, "hidden_states", "FP32", {1, 1, 100}, bytes);
+  inference::ModelInferRequest raw = InferRequest("demo");
+  AddBytes(raw, "text", "BYTES", {1}, bytes);
+  inference::ModelInferRequest typed = InferRequest("demo");
+  typed.add_inputs()->mutable_contents()->add_bytes_contents(bytes);
+  for (const size_t slice_bytes : {37, 100'000}) {
+    const auto cost = [&](const inference::ModelInferRequest& request) {
+      return InferPlanningCost(Cut(request.SerializeAsString(), slice_bytes), false);
+    };
+    EXPECT_EQ(cost(tensor), 0) << "a completion thread plans it";
+    EXPECT_GT(cost(raw), kSmallPlanBytes) << "a side thread plans it";
+    EXPECT_GT(cost(typed), kSmallPlanBytes);
+  }
+}
+
 TEST_F(InferPlanTest, EmptyTensorsAreLegal) {
   inference::ModelInferRequest request = InferRequest("demo");
   AddBytes(request, "hidden_states", "FP32", {2, 0, 512}, "");
