@@ -54,6 +54,12 @@ TEST_F(BenchFlagsTest, TagsAreKept) {
   EXPECT_THAT(Parse({"--tag=x"}), HasSubstr("KEY=VALUE"));
 }
 
+TEST_F(BenchFlagsTest, OutputsHaveNames) {
+  for (const char* const flag : {"--json", "--csv", "--html", "--records"}) {
+    EXPECT_THAT(Parse({flag, ""}), HasSubstr("expected a file, found \"\"")) << flag;
+  }
+}
+
 TEST_F(BenchFlagsTest, RefusesWhatDoesNotGoTogether) {
   EXPECT_THAT(Parse({"--lengths=uniform:9..8"}), HasSubstr("found 9 to 8"));
   EXPECT_THAT(Parse({"--lengths=3,b"}), HasSubstr("found \"b\""));

@@ -1,6 +1,7 @@
 // Jobs that take from the prefix cache and add to it.
 #include "server/services/reply/prefix_rows.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 

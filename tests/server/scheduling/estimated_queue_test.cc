@@ -2,8 +2,10 @@
 #include "tests/server/scheduling/estimated_queue.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
