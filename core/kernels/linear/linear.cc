@@ -42,6 +42,10 @@ constexpr int64_t kLeastTasks = 32;
 /// them. For more rows it is faster to widen a block once, before its products.
 constexpr int64_t kWideningRows = 2 * kFewRows;
 
+/// The most row tiles of a stripe. The caches hold the input of 512 rows, which is read again for
+/// each block. Each stripe reads the weights again, or widens them: for fewer rows that costs more.
+constexpr int64_t kStripeTiles = 8;
+
 }  // namespace
 
 Dtype RowsDtype(WeightsDtype dtype, bool has_even_widths) {
@@ -127,18 +131,19 @@ PackedLinear::Division PackedLinear::Divide(const Call& call) const {
   if (const int64_t stride = rows < kRowTile ? 0 : StrideInPlace(call); stride > 0) {
     division.in_place = FindKernels(kRowTile, row_stride, stride);
   }
-  // Tiles go by rows or by blocks, so that the smaller of input and weights is what is read again
-  // and again, and stays in the cache.
-  division.goes_by_rows = division.row_tiles > division.blocks && !division.whole.widens_before;
+  // All stripes are of nearly the same size.
+  const int64_t stripes = RoundUp(division.row_tiles, kStripeTiles) / kStripeTiles;
+  division.stripe_tiles = RoundUp(division.row_tiles, stripes) / stripes;
   return division;
 }
 
 PackedLinear::Tile PackedLinear::TileAt(int64_t i, const Division& division,
                                         const Operand& input) const {
-  const int64_t row_tile = division.RowTileOf(i);
-  Tile tile{.kernels = row_tile + 1 == division.row_tiles ? division.last : division.whole,
-            .first_row = row_tile * kRowTile,
-            .block = division.BlockOf(i)};
+  const Division::Place place = division.PlaceOf(i);
+  Tile tile{.kernels = place.row_tile + 1 == division.row_tiles ? division.last : division.whole,
+            .first_row = place.row_tile * kRowTile,
+            .block = place.block,
+            .is_first_of_stripe = place.row_tile == place.first_of_stripe};
   tile.input = {.rows = input.rows + tile.first_row * input.row_bytes,
                 .row_bytes = input.row_bytes,
                 .scales = input.scales == nullptr ? nullptr : input.scales + tile.first_row};
@@ -148,8 +153,8 @@ PackedLinear::Tile PackedLinear::TileAt(int64_t i, const Division& division,
   if (tile.kernels.widens_before) {
     const int64_t products = kColumnBlock / tile.kernels.columns *
                              ((in_features_ + tile.kernels.chain - 1) / tile.kernels.chain);
-    tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (division.row_tiles * products);
-    tile.first_prefetch = row_tile * products * tile.prefetch_bytes;
+    tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (place.stripe_tiles * products);
+    tile.first_prefetch = (place.row_tile - place.first_of_stripe) * products * tile.prefetch_bytes;
   }
   return tile;
 }
@@ -173,7 +178,7 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
       if (tile.kernels.widens_before) {
         tile.widened =
             reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));
-        if (i == first || tile.first_row == 0) {
+        if (i == first || tile.is_first_of_stripe) {
           Widen(tile.block, tile.widened);
         }
       }

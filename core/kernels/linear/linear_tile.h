@@ -2,6 +2,7 @@
 // core/kernels/linear.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/kernels/gemm/gemm.h"
@@ -30,20 +31,31 @@ struct PackedLinear::Operand {
   const float* scales = nullptr;  // [rows] of 8-bit rows, or null
 };
 
-/// How a call is divided into tiles: kRowTile rows, or the last rows, times a block of columns.
+/// How a call is divided into tiles: kRowTile rows, or the last rows, times a block of columns. A
+/// stripe is some consecutive row tiles. The tiles are in the order of stripes, then of blocks.
 struct PackedLinear::Division {
   Kernels whole;     // for kRowTile rows
   Kernels last;      // for the last rows
   Kernels in_place;  // for kRowTile rows that are written to the result; without rows: for none
   int64_t row_tiles = 0;
+  int64_t stripe_tiles = 0;  // the row tiles of a stripe; the last one may have fewer
   int64_t first_block = 0;
   int64_t blocks = 0;
-  bool goes_by_rows = false;  // all blocks of a row tile before the next row tile
+
+  /// Where a tile lies.
+  struct Place {
+    int64_t first_of_stripe = 0;  // row tile
+    int64_t stripe_tiles = 0;     // the row tiles of this stripe
+    int64_t row_tile = 0;
+    int64_t block = 0;
+  };
 
   int64_t tiles() const { return row_tiles * blocks; }
-  int64_t RowTileOf(int64_t tile) const { return goes_by_rows ? tile / blocks : tile % row_tiles; }
-  int64_t BlockOf(int64_t tile) const {
-    return first_block + (goes_by_rows ? tile % blocks : tile / row_tiles);
+  Place PlaceOf(int64_t tile) const {
+    const int64_t first = tile / (stripe_tiles * blocks) * stripe_tiles;
+    const int64_t count = std::min(stripe_tiles, row_tiles - first);
+    const int64_t in_stripe = tile - first * blocks;
+    return {first, count, first + in_stripe % count, first_block + in_stripe / count};
   }
 };
 
@@ -53,8 +65,9 @@ struct PackedLinear::Tile {
   const Kernels* in_place = nullptr;  // those that may write to the result, or null
   int64_t first_row = 0;
   int64_t block = 0;
-  Operand input = {};        // from first_row on
-  float* widened = nullptr;  // with kernels.widens_before: the f32 weights of the block
+  bool is_first_of_stripe = false;  // the first tile of its stripe and block
+  Operand input = {};               // from first_row on
+  float* widened = nullptr;         // with kernels.widens_before: the f32 weights of the block
   // The part of the next block of weights that the tile prefetches for Widen: each product
   // `prefetch_bytes`, from byte `first_prefetch` of the block on.
   int64_t first_prefetch = 0;
