@@ -3,21 +3,9 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
-#include "absl/strings/string_view.h"
-
 namespace attention {
-
-struct Character {
-  char32_t code = 0;
-  size_t num_bytes = 0;
-};
-
-/// Returns the first character of `text`; absent if its bytes are not valid UTF-8 (RFC 3629: no
-/// surrogates, no overlong forms). REQUIRES: `text` is not empty.
-std::optional<Character> FirstCharacter(absl::string_view text);
 
 /// Returns `text` as valid UTF-8 that does not affect its surroundings: bytes that are not UTF-8,
 /// control characters except tab and newline, and characters that reorder the text around them

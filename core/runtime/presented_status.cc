@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/control_characters.h"
 
 namespace attention {
 namespace {
@@ -14,37 +15,15 @@ constexpr size_t kMaxMark = 48;
 constexpr size_t kTail = kMaxStatusText / 4;
 constexpr size_t kHead = kMaxStatusText - kTail - kMaxMark;
 
-unsigned char ByteAt(const std::string& text, size_t at) {
-  return static_cast<unsigned char>(text[at]);
-}
-
 // Whether byte `at` continues a character of UTF-8.
 bool IsWithin(const std::string& text, size_t at) {
-  return at < text.size() && (ByteAt(text, at) & 0xC0) == 0x80;
-}
-
-// Returns the size of the control character that begins at `at`, in UTF-8; 0 for another character.
-size_t ControlBytes(const std::string& text, size_t at) {
-  const unsigned char byte = ByteAt(text, at);
-  if (byte < 0x20 || byte == 0x7F) {
-    return 1;
-  }
-  const bool is_c1 = byte == 0xC2 && IsWithin(text, at + 1) && ByteAt(text, at + 1) < 0xA0;
-  return is_c1 ? 2 : 0;
+  return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
 }
 
 std::string Escaped(const std::string& text) {
-  std::string escaped;
-  for (size_t at = 0; at < text.size(); ++at) {
-    const size_t control = ControlBytes(text, at);
-    if (control == 0) {
-      escaped += text[at];
-      continue;
-    }
-    at += control - 1;  // its last byte is its number
-    absl::StrAppend(&escaped, "\\x", absl::Hex(ByteAt(text, at), absl::kZeroPad2));
-  }
-  return escaped;
+  return ReplaceControls(text, [](uint32_t code) {
+    return code < 0x100 ? absl::StrCat("\\x", absl::Hex(code, absl::kZeroPad2)) : JsonEscape(code);
+  });
 }
 
 std::string Cut(const std::string& text) {

@@ -11,8 +11,8 @@ namespace attention {
 inline constexpr size_t kMaxStatusText = 2048;
 
 /// Returns the error in a form that can be shown. Its text may quote a request of any size, so
-/// control characters are escaped (`\x1b`), and a text longer than kMaxStatusText is cut in its
-/// middle, where it says how much is left out.
+/// control characters are escaped (`\x1b`, `\u202e`; ReplaceControls), and a text longer than
+/// kMaxStatusText is cut in its middle, where it says how much is left out.
 absl::Status Presented(const absl::Status& status);
 
 /// Returns the error with another text; its code and payloads stay.

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/runtime/control_characters.h"
 #include "core/runtime/fixed_text.h"
 #include "nlohmann/json.hpp"
 #include "server/log/log_sink.h"
@@ -68,15 +69,7 @@ std::string TextLine(const std::string& time, const LogEvent& event) {
     absl::StrAppend(&line, " ", field.key, "=",
                     std::visit([](const auto& value) { return TextOf(value); }, field.value));
   }
-  std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
-  // In UTF-8, the control characters from U+0080 to U+009F; terminals obey some of them.
-  for (size_t i = 0; i + 1 < line.size(); ++i) {
-    const auto next = static_cast<unsigned char>(line[i + 1]);
-    if (line[i] == '\xC2' && next >= 0x80 && next < 0xA0) {
-      line[i] = line[i + 1] = ' ';
-    }
-  }
-  return line;
+  return ReplaceControls(line, [](uint32_t /*code*/) { return std::string(" "); });
 }
 
 std::string JsonLine(const std::string& time, const LogEvent& event) {
@@ -85,7 +78,8 @@ std::string JsonLine(const std::string& time, const LogEvent& event) {
   for (const LogField& field : event.fields) {
     std::visit([&](const auto& value) { json[field.key] = value; }, field.value);
   }
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return ReplaceControls(
+      json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), JsonEscape);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "client/page/escape.h"
+#include "core/runtime/first_character.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {

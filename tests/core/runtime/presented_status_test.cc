@@ -38,6 +38,10 @@ TEST(PresentedStatusTest, ControlCharactersAreEscapedAndOthersStay) {
   EXPECT_EQ(Presented(Quoting(name)), Quoting("red\\x1b[31m\\x0a\\x09\\x7f\\x00"));
   EXPECT_EQ(Presented(Quoting("\u0085\u009b\u00a0\u00e4\u20ac")),
             Quoting("\\x85\\x9b\u00a0\u00e4\u20ac"));
+  EXPECT_EQ(Presented(Quoting("\u061c\u200e\u2027\u2028\u202e\u202f\u2065\u2069\u206a")),
+            Quoting("\\u061c\\u200e\u2027\\u2028\\u202e\u202f\u2065\\u2069\u206a"));
+  // What ends within a character stays.
+  EXPECT_EQ(Presented(Quoting("\xe2\x80")), Quoting("\xe2\x80"));
 }
 
 TEST(PresentedStatusTest, EscapesCountTowardsTheLength) {

@@ -8,6 +8,7 @@ namespace attention {
 namespace {
 
 using ::testing::Eq;
+using ::testing::HasSubstr;
 
 const absl::Time kTime = absl::FromUnixMillis(1'767'225'600'123);
 
@@ -42,13 +43,23 @@ TEST(LogTest, ControlCharactersAreSpaces) {
   EXPECT_EQ(Text({.text = "a\nb\x1b"
                           "c",
                   .fields = {{"tenant", "x\xC2\x9By\xC2\x85z\xC2\xA0\xC2"}}}),
-            "2026-01-01T00:00:00.123Z INFO a b c tenant=\"x  y  z\xC2\xA0\xC2\"\n");
+            "2026-01-01T00:00:00.123Z INFO a b c tenant=\"x y z\xC2\xA0\xC2\"\n");
 }
 
 TEST(LogTest, KeepsWhatClientsWriteInItsLine) {
   const LogEvent event = {.text = "one\ntwo", .fields = {{"model", "x\r\nforged"}}};
   EXPECT_EQ(Text(event), "2026-01-01T00:00:00.123Z INFO one two model=\"x  forged\"\n");
   EXPECT_EQ(Json(event)["model"], "x\r\nforged");
+}
+
+// They would show what follows in another order, or on another line.
+TEST(LogTest, NoTextTurnsTheDirectionOfItsLine) {
+  const LogEvent event = {.text = "a\u202Eb\u2028c", .fields = {{"tenant", "x\u2066y\u009Bz"}}};
+  EXPECT_EQ(Text(event), "2026-01-01T00:00:00.123Z INFO a b c tenant=\"x y z\"\n");
+  const std::string line = FormatLogLine(LogFormat::kJson, kTime, event);
+  EXPECT_THAT(line, HasSubstr("a\\u202eb\\u2028c"));
+  EXPECT_THAT(line, HasSubstr("x\\u2066y\\u009bz"));
+  EXPECT_EQ(Json(event)["message"], event.text);
 }
 
 TEST(LogTest, WritesAnObjectOfJson) {

@@ -1,0 +1,20 @@
+// Reads UTF-8 character by character.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace attention {
+
+struct Character {
+  char32_t code = 0;
+  size_t num_bytes = 0;
+};
+
+/// Returns the first character of `text`; absent if its bytes are not valid UTF-8 (RFC 3629: no
+/// surrogates, no overlong forms). REQUIRES: `text` is not empty.
+std::optional<Character> FirstCharacter(absl::string_view text);
+
+}  // namespace attention
