@@ -46,6 +46,8 @@ unreleased=$(sed -n '/^## \[Unreleased\]/,/^## \[[0-9]/{/^## /d;/./p}' CHANGELOG
 [ -z "$unreleased" ] || fail "CHANGELOG.md has changes that are not released yet: $unreleased"
 [ -s "tests/data/api/$version.txt" ] ||
   fail "tests/data/api has no $version.txt: python3 tests/proto/api_test.py protoc --write $version"
+[ -s "tests/data/promises/$version.txt" ] ||
+  fail "tests/data/promises has no $version.txt: python3 tests/e2e/promises_test.py build/release/bin --write $version"
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 
