@@ -2,6 +2,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -29,9 +30,12 @@ namespace attention {
 
 namespace {
 
+/// The time between two questions whether a server is ready.
+constexpr absl::Duration kReadyPause = absl::Milliseconds(100);
+
 /// Adds to an error the address that was tried, or the flag to change.
 absl::Status Explain(const absl::Status& status, const Attempts& attempts,
-                     const ClientOptions& options) {
+                     const ClientOptions& options, absl::Duration call_timeout) {
   const std::string text(status.message());
   const std::string server = absl::StrCat("server ", options.connection.server, ": ");
   if (status.code() == absl::StatusCode::kUnavailable) {
@@ -43,7 +47,7 @@ absl::Status Explain(const absl::Status& status, const Attempts& attempts,
                      is_plaintext ? " (the server speaks no TLS: connect without --tls)" : ""));
   }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
-    const std::string timeout = absl::FormatDuration(options.timeout);
+    const std::string timeout = absl::FormatDuration(call_timeout);
     return WithText(status,
                     attempts.timed_out()
                         ? absl::StrCat(server, "no answer within ", timeout, ": ", text)
@@ -74,7 +78,12 @@ struct AttentionClient::State {
 
   absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method,
                                         const grpc::ByteBuffer& request) {
-    Attempts attempts(method, options.connection.retries, options.timeout, budget);
+    return Call(method, request, options.timeout);
+  }
+
+  absl::StatusOr<grpc::ByteBuffer> Call(const std::string& method, const grpc::ByteBuffer& request,
+                                        absl::Duration timeout) {
+    Attempts attempts(method, options.connection.retries, timeout, budget);
     for (;;) {
       absl::StatusOr<grpc::ByteBuffer> reply =
           CallUnary(stub, method, request, attempts.remaining());
@@ -83,7 +92,7 @@ struct AttentionClient::State {
         return reply;
       }
       if (!attempts.WaitAfter(reply.status(), *channel)) {
-        return Explain(reply.status(), attempts, options);
+        return Explain(reply.status(), attempts, options, timeout);
       }
     }
   }
@@ -103,14 +112,21 @@ struct AttentionClient::State {
         return MalformedAnswer("the stream ended without a summary");
       }
       if (!attempts.WaitAfter(status, *channel)) {
-        return Explain(status, attempts, options);
+        return Explain(status, attempts, options, options.timeout);
       }
     }
   }
 
   template <typename Reply, typename Request>
   absl::StatusOr<Reply> CallTyped(const std::string& method, const Request& request) {
-    ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes, Call(method, Encoder().Encode(request)));
+    return CallTyped<Reply>(method, request, options.timeout);
+  }
+
+  template <typename Reply, typename Request>
+  absl::StatusOr<Reply> CallTyped(const std::string& method, const Request& request,
+                                  absl::Duration timeout) {
+    ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes,
+                     Call(method, Encoder().Encode(request), timeout));
     absl::StatusOr<Received<Reply>> received = Decode<Reply>(bytes);
     return received.ok() ? absl::StatusOr<Reply>(std::move(received->message))
                          : MalformedAnswer(std::string(received.status().message()));
@@ -123,6 +139,20 @@ struct AttentionClient::State {
                      CallTyped<v1::ModelStates>(
                          absl::StrCat("/attention.v1.AttentionService/", method), request));
     return std::vector<v1::ModelState>(reply.states().begin(), reply.states().end());
+  }
+
+  absl::Status CheckHealth(const std::string& service, absl::Duration timeout) {
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(service);
+    ASSIGN_OR_RETURN(const grpc::health::v1::HealthCheckResponse reply,
+                     CallTyped<grpc::health::v1::HealthCheckResponse>(
+                         "/grpc.health.v1.Health/Check", request, timeout));
+    if (reply.status() == grpc::health::v1::HealthCheckResponse::SERVING) {
+      return absl::OkStatus();
+    }
+    return absl::UnavailableError(
+        absl::StrCat("server ", options.connection.server, ": service \"", service, "\" is ",
+                     grpc::health::v1::HealthCheckResponse::ServingStatus_Name(reply.status())));
   }
 
   const ClientOptions options;
@@ -166,7 +196,7 @@ absl::StatusOr<AttendResult> AttentionClient::AttendStream(const AttendRequest& 
     RETURN_IF_ERROR(answer.Take(received));
   } while (stream->Read(received));
   if (const absl::Status status = stream->Finish(); !status.ok()) {
-    return Explain(status, attempts, state_->options);
+    return Explain(status, attempts, state_->options, state_->options.timeout);
   }
   ASSIGN_OR_RETURN(AttendResult result, answer.Finish());
   result.client_total = absl::Now() - start;
@@ -230,17 +260,24 @@ absl::StatusOr<v1::Logging> AttentionClient::SetLogging(const v1::SetLoggingRequ
 }
 
 absl::Status AttentionClient::CheckHealth(const std::string& service) {
-  grpc::health::v1::HealthCheckRequest request;
-  request.set_service(service);
-  ASSIGN_OR_RETURN(const grpc::health::v1::HealthCheckResponse reply,
-                   state_->CallTyped<grpc::health::v1::HealthCheckResponse>(
-                       "/grpc.health.v1.Health/Check", request));
-  if (reply.status() == grpc::health::v1::HealthCheckResponse::SERVING) {
-    return absl::OkStatus();
+  return state_->CheckHealth(service, state_->options.timeout);
+}
+
+absl::Status AttentionClient::WaitUntilReady(const std::string& service, absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  for (;;) {
+    const absl::Status status =
+        state_->CheckHealth(service, std::max(deadline - absl::Now(), absl::Milliseconds(1)));
+    if (!absl::IsUnavailable(status) && !absl::IsNotFound(status) &&
+        !absl::IsDeadlineExceeded(status)) {
+      return status;
+    }
+    if (absl::Now() + kReadyPause > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "not ready within ", absl::FormatDuration(timeout), ": ", std::string(status.message())));
+    }
+    absl::SleepFor(kReadyPause);
   }
-  return absl::UnavailableError(
-      absl::StrCat("server ", state_->options.connection.server, ": service \"", service, "\" is ",
-                   grpc::health::v1::HealthCheckResponse::ServingStatus_Name(reply.status())));
 }
 
 absl::Status WatchHealth(const ClientOptions& options, const std::string& service, absl::Time until,

@@ -84,6 +84,11 @@ class AttentionClient {
   /// model) is SERVING, UNAVAILABLE if not, NOT_FOUND if the server does not know it.
   absl::Status CheckHealth(const std::string& service);
 
+  /// Waits until `service`, which is named as for CheckHealth, is SERVING. A server that cannot be
+  /// reached, or does not know the service, may do so later; any other error is returned at once.
+  /// DEADLINE_EXCEEDED, with the last reason, if it is not within `timeout`.
+  absl::Status WaitUntilReady(const std::string& service, absl::Duration timeout);
+
  private:
   struct State;
   explicit AttentionClient(std::unique_ptr<State> state);

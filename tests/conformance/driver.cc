@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "client/lib/attention_client.h"
 #include "client/lib/decode_stream.h"
 #include "core/runtime/status_macros.h"
@@ -84,9 +84,7 @@ absl::StatusOr<std::string> Call(const std::string& call, const Asked& asked) {
     return Session(asked);
   }
   if (call == "ready") {
-    while (!asked.client->CheckHealth("").ok()) {
-      absl::SleepFor(absl::Milliseconds(100));
-    }
+    RETURN_IF_ERROR(asked.client->WaitUntilReady("", asked.options.timeout));
   } else if (call == "get_model") {
     RETURN_IF_ERROR(asked.client->GetModel("m").status());
   } else {

@@ -189,5 +189,12 @@ TEST_F(AttentionClientTest, KnowsHealthByName) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("model/absent")));
 }
 
+TEST_F(AttentionClientTest, WaitsForWhatMayStillCome) {
+  EXPECT_THAT(client_->WaitUntilReady("model/demo", absl::Minutes(2)), IsOk());
+  EXPECT_THAT(client_->WaitUntilReady("model/absent", absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("not ready within 50ms"), HasSubstr("model/absent"))));
+}
+
 }  // namespace
 }  // namespace attention

@@ -68,6 +68,8 @@ TEST(UnreachableServerTest, NamesTheAddressThatWasTried) {
   EXPECT_THAT(client->ListModels(), refused);
   EXPECT_THAT(client->GetModel("demo"), refused);
   EXPECT_THAT(client->CheckHealth(""), refused);
+  EXPECT_THAT(client->WaitUntilReady("", absl::Milliseconds(50)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr(port.address())));
 }
 
 TEST(UnreachableServerTest, NamesTheSocketThatWasTried) {
