@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -32,7 +33,7 @@ class TraceReader {
     if (words.size() > 2 || has_length != have_lengths_.value_or(has_length)) {
       return absl::InvalidArgumentError(
           absl::StrCat("expected a time and, on all lines or on none, a length, found ",
-                       words.size(), words.size() == 1 ? " word" : " words"));
+                       Counted(std::ssize(words), "word")));
     }
     have_lengths_ = has_length;
     int64_t length = 0;

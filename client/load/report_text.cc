@@ -7,15 +7,15 @@
 #include "absl/strings/str_replace.h"
 #include "client/load/load_result.h"
 #include "client/load/report.h"
+#include "core/runtime/counted.h"
 
 namespace attention {
 namespace {
 
 std::string ArrivalsText(const ArrivalOptions& arrivals) {
   if (arrivals.trace != nullptr) {
-    const size_t count = arrivals.trace->times.size();
-    return absl::StrFormat("open loop of the %d request%s of %s", count, count == 1 ? "" : "s",
-                           arrivals.trace->path);
+    return absl::StrCat("open loop of the ", Counted(std::ssize(arrivals.trace->times), "request"),
+                        " of ", arrivals.trace->path);
   }
   const char* const how = arrivals.arrivals == Arrivals::kPoisson ? "poisson" : "constant";
   if (arrivals.ramp.has_value()) {
@@ -57,8 +57,7 @@ std::string LoadText(const BenchSubject& subject, const LoadOptions& options) {
     return ArrivalsText(options.open_loop->arrivals);
   }
   if (subject.decode.has_value()) {
-    return absl::StrFormat("%d session%s", options.concurrency,
-                           options.concurrency == 1 ? "" : "s");
+    return Counted(options.concurrency, "session");
   }
   return absl::StrFormat("closed loop of %d", options.concurrency);
 }
@@ -275,9 +274,8 @@ std::string HeadText(const BenchReport& report, const std::string& load) {
   const LoadOptions& options = report.levels.front().options;
   return absl::StrCat(
       Line(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject)),
-      Line("load",
-           absl::StrFormat("%s, on %d connection%s to %s", load, options.connections,
-                           options.connections == 1 ? "" : "s", options.connection.server)));
+      Line("load", absl::StrCat(load, ", on ", Counted(options.connections, "connection"), " to ",
+                                options.connection.server)));
 }
 
 std::string OneLevelText(const BenchReport& report) {
@@ -293,8 +291,9 @@ std::string OneLevelText(const BenchReport& report) {
 /// A table with a line for each level, and below it what is bad about which.
 std::string ManyLevelsText(const BenchReport& report) {
   const bool is_open = report.levels.front().options.open_loop.has_value();
-  std::string text = HeadText(report, absl::StrFormat("%d levels of %s", report.levels.size(),
-                                                      is_open ? "an open loop" : "a closed loop"));
+  std::string text =
+      HeadText(report, absl::StrCat(Counted(std::ssize(report.levels), "level"), " of ",
+                                    is_open ? "an open loop" : "a closed loop"));
   absl::StrAppendFormat(&text, "%10s %11s %11s %9s %9s %9s %9s %9s %7s\n",
                         is_open ? "rate" : "in flight", "answers/s", "tokens/s", "p50 ms", "p90 ms",
                         "p99 ms", "p99.9 ms", "max ms", "failed");

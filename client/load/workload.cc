@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/lib/sequences.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -46,12 +47,12 @@ struct Describer {
     return text;
   }
   std::string operator()(const TextInput& input) const {
-    return absl::StrCat(input.texts.size(), input.texts.size() == 1 ? " text" : " texts");
+    return Counted(std::ssize(input.texts), "text");
   }
   std::string operator()(const TokenIdsInput& input) const {
     const std::vector<int64_t>& lengths = input.lengths;
     if (lengths.size() < 2) {
-      return absl::StrCat(input.ids.size(), " tokens");
+      return Counted(std::ssize(input.ids), "token");
     }
     const bool are_equal =
         std::count(lengths.begin(), lengths.end(), lengths[0]) == std::ssize(lengths);

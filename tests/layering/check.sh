@@ -51,7 +51,7 @@ find core proto server client tests -type f \( -name '*.h' -o -name '*.cc' -o -n
     may["server/services/decode"] = services_below " " rooms
     may["server/services/open_inference"] = services_below " " rooms
     may["client/lib"] = base " core/attention/merge.h proto"
-    may["client/page"] = ""
+    may["client/page"] = "core/runtime"
     may["client/load"] = base " core/reference proto client/lib"
     may["client/plot"] = base " proto client/page client/load client/lib"
     may["client/report"] = may["client/plot"]

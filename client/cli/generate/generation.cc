@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
@@ -20,8 +21,8 @@ double Generated::MillisecondsEach() const {
 
 std::string Generated::Timing() const {
   std::string line =
-      absl::StrCat(ids.size(), ids.size() == 1 ? " token" : " tokens", " after ", prompt_tokens,
-                   ", ended by ", finish == "full" ? "the model's longest sequence" : finish);
+      absl::StrCat(Counted(std::ssize(ids), "token"), " after ", prompt_tokens, ", ended by ",
+                   finish == "full" ? "the model's longest sequence" : finish);
   if (!ids.empty()) {
     absl::StrAppendFormat(&line, "; first after %.1f ms", absl::ToDoubleMilliseconds(first_after));
   }

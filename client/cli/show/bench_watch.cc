@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "core/runtime/counted.h"
 
 namespace attention {
 namespace {
@@ -43,14 +44,13 @@ std::string LevelText(const LoadOptions& options) {
 }
 
 void PrintLevel(const LoadOptions& options) {
-  const std::string length =
-      options.duration == absl::InfiniteDuration() && options.requests > 0
-          ? absl::StrFormat("%d request%s", options.requests, options.requests == 1 ? "" : "s")
-      : options.duration == absl::InfiniteDuration() ? "the schedule"
-      : options.stability.has_value()
-          ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
-                            absl::FormatDuration(options.duration))
-          : absl::FormatDuration(options.duration);
+  const std::string length = options.duration == absl::InfiniteDuration() && options.requests > 0
+                                 ? Counted(options.requests, "request")
+                             : options.duration == absl::InfiniteDuration() ? "the schedule"
+                             : options.stability.has_value()
+                                 ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
+                                                   absl::FormatDuration(options.duration))
+                                 : absl::FormatDuration(options.duration);
   std::cerr << "attend: " << LevelText(options) << ": measuring for " << length << " after "
             << absl::FormatDuration(options.warmup) << " of warm-up\n";
 }

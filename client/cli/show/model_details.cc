@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/cli/show/text_table.h"
+#include "core/runtime/counted.h"
 
 namespace attention {
 namespace {
@@ -34,8 +35,7 @@ std::string OutputText(const v1::Model& model) {
 }
 
 std::string StackText(const v1::Model& model) {
-  const int64_t layers = model.num_layers();
-  const std::string count = absl::StrCat(layers, layers == 1 ? " layer" : " layers");
+  const std::string count = Counted(model.num_layers(), "layer");
   return !model.has_stack()    ? absl::StrCat(count, ", no stack around it")
          : model.has_encoder() ? absl::StrCat(count, ", a decoder over an encoder")
          : model.causal()      ? absl::StrCat(count, ", a decoder")

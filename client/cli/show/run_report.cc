@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "client/load/workload.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -21,10 +22,6 @@ constexpr int64_t kShownLogits = 5;
 
 std::string Line(const char* name, const std::string& value) {
   return absl::StrFormat("%-9s %s\n", name, value);
-}
-
-std::string Counted(int64_t count, const char* one, const char* many) {
-  return absl::StrCat(count, " ", count == 1 ? one : many);
 }
 
 std::string TensorText(const Tensor& tensor) {
@@ -89,13 +86,11 @@ std::string TimingsText(const AttendResult& result) {
 std::string BatchText(const v1::Summary& summary) {
   const int64_t cached_tokens = summary.cached_tokens();
   const std::string cached =
-      cached_tokens == 0
-          ? ""
-          : absl::StrCat(", ", Counted(cached_tokens, "token", "tokens"), " cached before");
-  return absl::StrCat(Counted(summary.batch_requests(), "request, ", "requests, "),
-                      Counted(summary.batch_sequences(), "sequence, ", "sequences, "),
-                      Counted(summary.batch_tokens(), "token", "tokens"), " computed together",
-                      cached);
+      cached_tokens == 0 ? ""
+                         : absl::StrCat(", ", Counted(cached_tokens, "token"), " cached before");
+  return absl::StrCat(Counted(summary.batch_requests(), "request"), ", ",
+                      Counted(summary.batch_sequences(), "sequence"), ", ",
+                      Counted(summary.batch_tokens(), "token"), " computed together", cached);
 }
 
 std::string CheckText(const AnswerCheck& check) {
