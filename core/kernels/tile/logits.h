@@ -126,8 +126,17 @@ inline void ScoresOfSquares(const DistanceTile& tile, float* row) {
 /// The number of keys whose sums, for two rows, stay in registers.
 constexpr int64_t kExactKeys = 2 * kRegisterLanes;
 
+/// Returns the score of exp(-exponent). An exponent above 2^117 may not fit into f32: its score
+/// falls by 2^117 for each doubling, so that the nearest key still gets all the weight.
 inline float ExactGaussianScore(double exponent) {
-  return exponent > __FLT_MAX__ ? -__FLT_MAX__ : static_cast<float>(-exponent);
+  constexpr double kLargest = 0x1p117;
+  if (!(exponent > kLargest)) {  // NaN stays
+    return static_cast<float>(-exponent);
+  }
+  // The bits of a double count its doublings, with 52 bits for the part of one.
+  const double limited = exponent < __DBL_MAX__ ? exponent : __DBL_MAX__;
+  const int64_t bits = __builtin_bit_cast(int64_t, limited) - __builtin_bit_cast(int64_t, kLargest);
+  return static_cast<float>(-kLargest * (1 + static_cast<double>(bits) * 0x1p-52));
 }
 
 /// Computes the scores of two rows, which may be the same, from differences in double precision.

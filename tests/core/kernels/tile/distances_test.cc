@@ -121,6 +121,28 @@ TEST_P(DistancesTest, AWeightDependsOnItsRowAndKeyAlone) {
   }
 }
 
+// Exponents beyond the range of f32: the scores still tell which of two keys is nearer.
+TEST_P(DistancesTest, GaussianScoresKeepTheOrderOfDistances) {
+  for (const double bandwidth : {1e-30, 1e-34, 1e-39, 1e-120, 1e-300}) {
+    DistanceProblem problem(3, 16);
+    problem.Run(kernels(), Similarity::kGaussian, bandwidth);
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t i = 0; i < kKeyBlock; ++i) {
+        const float score = problem.scores[row * kKeyBlock + i];
+        ASSERT_TRUE(std::isfinite(score * 1.5f)) << bandwidth;
+        for (int64_t j = 0; j < kKeyBlock; ++j) {
+          if (problem.Square(row, i) < problem.Square(row, j) * 0.9999) {
+            ASSERT_GT(score - problem.scores[row * kKeyBlock + j], 200) << bandwidth;
+          }
+        }
+      }
+    }
+    problem.keys[5] = std::nanf("");
+    problem.Run(kernels(), Similarity::kGaussian, bandwidth);
+    ASSERT_TRUE(std::isnan(problem.scores[5])) << bandwidth;
+  }
+}
+
 // Squares beyond the range of f32.
 TEST_P(DistancesTest, DistancesOfEverySizeAreComparedWithTheirBandwidth) {
   for (const float size : {0x1p-80f, 0x1p-30f, 0x1p30f, 0x1p80f}) {
