@@ -113,9 +113,11 @@ class SampleSchedule {
     if (num_taken_ >= options_.num_samples) {
       return false;
     }
-    // If a number of requests ends the window, its length is unknown: the first requests are kept.
+    // If a number of requests or a schedule ends the window, its length is unknown: the first
+    // requests are kept.
+    const bool has_length = options_.requests == 0 && options_.duration < absl::InfiniteDuration();
     const absl::Duration distance =
-        options_.requests > 0 ? absl::ZeroDuration() : options_.duration / options_.num_samples;
+        has_length ? options_.duration / options_.num_samples : absl::ZeroDuration();
     if (absl::FromChrono(now - window_.start()) < num_taken_ * distance) {
       return false;
     }

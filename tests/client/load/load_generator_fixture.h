@@ -1,6 +1,7 @@
 // The load generator against the real server.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -36,6 +37,29 @@ class LoadGeneratorTest : public ::testing::Test {
   LoadOptions OpenOptions() const {
     LoadOptions options = Options();
     options.open_loop = OpenLoopOptions{.arrivals = {.rate_per_s = 100.0}};
+    return options;
+  }
+
+  /// 40 requests that are due `step` after each other, whose answers count whenever they come.
+  LoadOptions ScheduleOptions(std::chrono::nanoseconds step) const {
+    ArrivalTrace trace{.path = "schedule"};
+    for (int i = 0; i < 40; ++i) {
+      trace.times.push_back(i * step);
+    }
+    LoadOptions options = Options();
+    options.warmup = absl::ZeroDuration();
+    options.duration = absl::InfiniteDuration();
+    options.open_loop.emplace().arrivals.trace =
+        std::make_shared<const ArrivalTrace>(std::move(trace));
+    return options;
+  }
+
+  /// 40 requests by a closed loop.
+  LoadOptions CountedOptions() const {
+    LoadOptions options = Options();
+    options.warmup = absl::ZeroDuration();
+    options.duration = absl::InfiniteDuration();
+    options.requests = 40;
     return options;
   }
 

@@ -48,8 +48,8 @@ TEST_F(OpenLoopTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
   for (const bool is_streaming : {false, true}) {
     const auto report = Run(is_streaming, OpenOptions());
     ASSERT_THAT(report, IsOk());
-    EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
     const LoadResult& result = report->levels[0].result;
+    EXPECT_THAT(result.failures, ElementsAre());
     ASSERT_TRUE(result.pace.has_value());
     EXPECT_EQ(result.pace->due, 40);
     EXPECT_EQ(result.pace->not_sent, 0);
@@ -126,14 +126,14 @@ TEST_F(OpenLoopTest, WhatIsDueWhileTooManyAreUnderWayIsNotSent) {
   // Two connections that nobody accepts: the listening socket's queue takes them, so that every
   // call waits for its deadline.
   const SilentListener listener;
-  LoadOptions options = OpenOptions();
+  LoadOptions options = ScheduleOptions(std::chrono::nanoseconds(0));
   options.connection.server = listener.address();
   options.timeout = absl::Seconds(2);
   options.open_loop->max_in_flight = 2;
   const LoadResult result = Send(/*is_streaming=*/false, options);
   EXPECT_EQ(result.pace->due, 40);
-  EXPECT_EQ(result.pace->not_sent, 40);  // the two of the warm-up are under way
-  EXPECT_EQ(result.failures.at(kNotSent).count, 43);
+  EXPECT_EQ(result.pace->not_sent, 38);
+  EXPECT_EQ(result.failures.at(kNotSent).count, 38);
   EXPECT_EQ(result.failures.at(kNotSent).first_text, "2 requests were in flight (--max-in-flight)");
   EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 2);
 }
