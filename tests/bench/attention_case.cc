@@ -19,15 +19,17 @@ class AttentionCase final : public Case {
     std::memset(output_.data(), 0, output_.size_bytes());  // the system's pages are there
     int64_t first = 0;
     for (const int64_t length : LengthsOf(spec)) {
-      sequences_.push_back(
-          {.query = SliceTokens(Heads(query_), first, length),
-           .key = SliceTokens(Heads(key_), first, length),
-           .value = SliceTokens(Heads(value_), first, length),
-           .output = SliceTokens(
-               DenseHeads(output_.data(), spec.dtype, Tokens(), spec.num_heads, spec.head_dim),
-               first, length),
-           .options = {
-               .causal = spec.causal, .similarity = spec.similarity, .bandwidth = spec.bandwidth}});
+      sequences_.push_back({.query = SliceTokens(Heads(query_), first, length),
+                            .key = SliceTokens(Heads(key_), first, length),
+                            .value = SliceTokens(Heads(value_), first, length),
+                            .output = SliceTokens(DenseHeads(output_.data(), spec.dtype, Tokens(),
+                                                             spec.num_heads, spec.head_dim),
+                                                  first, length),
+                            .options = {.causal = spec.causal,
+                                        .window = spec.window,
+                                        .prefix = spec.prefix,
+                                        .similarity = spec.similarity,
+                                        .bandwidth = spec.bandwidth}});
       first += length;
     }
   }
@@ -51,6 +53,8 @@ class AttentionCase final : public Case {
           Doubles(query_, (last + row) * width, width), key, value,
           {.causal = spec_.causal,
            .query_offset = row,
+           .window = spec_.window,
+           .prefix = spec_.prefix,
            .similarity = static_cast<reference::Similarity>(spec_.similarity),
            .bandwidth = spec_.bandwidth});
       const auto got = Doubles(output_, (last + row) * width, width);

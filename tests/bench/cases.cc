@@ -52,6 +52,9 @@ std::string CaseName(const CaseSpec& s) {
       absl::StrAppend(&name, s.bandwidth);
     }
   }
+  if (s.window > 0) {
+    absl::StrAppend(&name, "/window", s.window, s.prefix > 0 ? absl::StrCat("_", s.prefix) : "");
+  }
   return absl::StrCat(name, s.causal ? "/causal" : "", s.is_rotary ? "/rotary" : "", "/threads",
                       s.threads);
 }
@@ -138,6 +141,7 @@ std::vector<CaseSpec> CasesOf(Dtype dtype) {
                                  Layer(dtype, 1, 1, 768, false),
                                  Layer(dtype, 1, 4, 768, false),
                                  Layer(dtype, 1, 16, 768, false),
+                                 Layer(dtype, 1, 24, 768, false),
                                  Layer(dtype, 1, 128, 768, false),
                                  Layer(dtype, 8, 128, 768, false),
                                  Layer(dtype, 1, 512, 768, false),
@@ -178,11 +182,35 @@ std::vector<CaseSpec> ManyRowsCases() {
           Layer(Dtype::kF32, 32, 512, 768, false)};
 }
 
+/// A window, without and with a prefix (attention sinks), and many short sequences whose lengths
+/// are no multiple of 16.
+std::vector<CaseSpec> NarrowCases(Dtype dtype) {
+  std::vector<CaseSpec> cases = {Attention(dtype, 64, 17, 12, false),
+                                 Attention(dtype, 64, 49, 12, false)};
+  for (const int64_t prefix : {0, 4}) {
+    cases.push_back(Attention(dtype, 1, 4096, 4, true));
+    cases.back().window = 256;
+    cases.back().prefix = prefix;
+  }
+  return cases;
+}
+
+/// Few rows of a layer whose weights no cache holds.
+std::vector<CaseSpec> LargeLayerCases() {
+  std::vector<CaseSpec> cases;
+  for (const int64_t rows : {1, 2, 4}) {
+    cases.push_back(Layer(Dtype::kBf16, 1, rows, 4096, false));
+  }
+  return cases;
+}
+
 /// Layers with 8-bit weights.
 std::vector<CaseSpec> Int8LayerCases() {
   std::vector<CaseSpec> cases = {
-      Layer(Dtype::kF32, 1, 1, 768, false), Layer(Dtype::kF32, 1, 16, 768, false),
-      Layer(Dtype::kF32, 1, 128, 768, false), Layer(Dtype::kF32, 1, 512, 768, false)};
+      Layer(Dtype::kF32, 1, 1, 768, false),   Layer(Dtype::kF32, 1, 16, 768, false),
+      Layer(Dtype::kF32, 1, 128, 768, false), Layer(Dtype::kF32, 1, 512, 768, false),
+      Layer(Dtype::kF32, 1, 1, 4096, false),  Layer(Dtype::kF32, 1, 2, 4096, false),
+      Layer(Dtype::kF32, 1, 4, 4096, false),  Layer(Dtype::kF32, 1, 6, 4096, false)};
   for (CaseSpec& spec : cases) {
     spec.has_int8_weights = true;
   }
@@ -229,7 +257,8 @@ std::vector<CaseSpec> DecodeCases() {
 std::vector<CaseSpec> AllCases(int max_threads) {
   std::vector<CaseSpec> cases;
   for (const std::vector<CaseSpec>& group :
-       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), ManyRowsCases(), OtherSimilarityCases(),
+       {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), NarrowCases(Dtype::kF32),
+        NarrowCases(Dtype::kBf16), ManyRowsCases(), OtherSimilarityCases(), LargeLayerCases(),
         Int8LayerCases(), CachedPrefillCases(), DecodeCases()}) {
     for (const CaseSpec& spec : group) {
       for (int threads = 1; threads <= max_threads; ++threads) {
@@ -250,7 +279,9 @@ double Flop(const CaseSpec& s) {
   double flop = 0;
   for (const int64_t length : LengthsOf(s)) {
     const bool is_linear = s.similarity == Similarity::kLinear;
-    const double keys = is_linear ? s.head_dim : length * (s.causal ? 0.5 : 1.0);
+    const double keys = is_linear      ? s.head_dim
+                        : s.window > 0 ? s.window + s.prefix
+                                       : length * (s.causal ? 0.5 : 1.0);
     flop += 4.0 * length * keys * s.num_heads * s.head_dim + 8.0 * length * s.d_model * s.d_model;
   }
   return flop;

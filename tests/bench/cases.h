@@ -31,6 +31,8 @@ struct CaseSpec {
   /// Of attention calls.
   Similarity similarity = Similarity::kDotProduct;
   double bandwidth = 0;
+  int64_t window = 0;
+  int64_t prefix = 0;
   /// In place of batch_size times seq_len, under this label.
   std::vector<int64_t> lengths = {};
   std::string label = {};
@@ -52,8 +54,8 @@ std::vector<int64_t> LengthsOf(const CaseSpec& spec);
 int64_t TokensOf(const CaseSpec& spec);
 
 /// Floating point operations, two for each multiply-add; causal attention counts half of its
-/// products. A squared difference counts as one multiply-add. Linear attention counts key times
-/// value and query times their sum.
+/// products, and one with a window its window and prefix. A squared difference counts as one
+/// multiply-add. Linear attention counts key times value and query times their sum.
 double Flop(const CaseSpec& spec);
 
 /// Bytes of the cache that attention's decode cases read; 0 for the others.

@@ -12,17 +12,6 @@
 namespace attention {
 namespace {
 
-int64_t RowSizeIndex(int64_t rows) {
-  if (rows > 32) {
-    return rows > 48 ? 7 : 6;
-  }
-  int64_t index = 0;
-  while ((int64_t{1} << index) < rows) {
-    ++index;
-  }
-  return index;
-}
-
 int64_t PanelColumnsOf(Dtype compute, int64_t value_width) {
   const bool divides =
       compute == Dtype::kF32 && PanelColumns() < kKeyBlock && value_width % PanelColumns() == 0;
@@ -91,7 +80,9 @@ void AttentionPlan::ForgetKernels() {
   }
 }
 
-int64_t AttentionPlan::PaddedRows(int64_t rows) { return kRowSizes[RowSizeIndex(rows)]; }
+int64_t AttentionPlan::PaddedRows(int64_t rows) {
+  return rows > 2 ? RoundUp(rows, kRowStep) : rows;
+}
 
 const Gemm& AttentionPlan::Find(Slot& slot, const GemmShape& shape) {
   if (const Gemm* gemm = slot.load(std::memory_order_acquire); gemm != nullptr) {
@@ -114,7 +105,7 @@ GemmShape AttentionPlan::SumShape(int64_t padded_rows, int64_t keys, bool accumu
 }
 
 const Gemm& AttentionPlan::Score(int64_t padded_rows, int64_t keys, int64_t first_depth) const {
-  return Find(score_[first_depth / kScoreChain][RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
+  return Find(score_[first_depth / kScoreChain][SizeIndex(padded_rows)][keys / kKeyStep - 1],
               {.m = padded_rows,
                .n = keys,
                .k = std::min(kScoreChain, depth_ - first_depth),
@@ -127,7 +118,7 @@ const Gemm& AttentionPlan::Score(int64_t padded_rows, int64_t keys, int64_t firs
 
 const Gemm& AttentionPlan::WeightedSum(int64_t padded_rows, int64_t keys, bool accumulate) const {
   auto& slots = accumulate ? next_sum_ : first_sum_;
-  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1],
+  return Find(slots[SizeIndex(padded_rows)][keys / kKeyStep - 1],
               SumShape(padded_rows, keys, accumulate));
 }
 
@@ -135,17 +126,17 @@ const Gemm& AttentionPlan::PanelSum(int64_t padded_rows, int64_t keys, bool accu
   auto& slots = accumulate ? next_panel_sum_ : first_panel_sum_;
   GemmShape shape = SumShape(padded_rows, keys, accumulate);
   shape.n = shape.ldb = panel_columns_;
-  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1], shape);
+  return Find(slots[SizeIndex(padded_rows)][keys / kKeyStep - 1], shape);
 }
 
 const Gemm& AttentionPlan::Int8Score(int64_t padded_rows) const {
-  return Find(int8_score_[RowSizeIndex(padded_rows)], {.m = padded_rows,
-                                                       .n = kKeyBlock,
-                                                       .k = depth_,
-                                                       .lda = depth_,
-                                                       .ldb = kKeyBlock,
-                                                       .ldc = kScoreStride,
-                                                       .int8 = true});
+  return Find(int8_score_[SizeIndex(padded_rows)], {.m = padded_rows,
+                                                    .n = kKeyBlock,
+                                                    .k = depth_,
+                                                    .lda = depth_,
+                                                    .ldb = kKeyBlock,
+                                                    .ldc = kScoreStride,
+                                                    .int8 = true});
 }
 
 const Gemm& AttentionPlan::Int8WeightedSum(int64_t padded_rows, int64_t keys,
@@ -153,7 +144,7 @@ const Gemm& AttentionPlan::Int8WeightedSum(int64_t padded_rows, int64_t keys,
   auto& slots = accumulate ? int8_next_sum_ : int8_first_sum_;
   GemmShape shape = SumShape(padded_rows, keys, accumulate);
   shape.int8 = true;
-  return Find(slots[RowSizeIndex(padded_rows)][keys / kKeyStep - 1], shape);
+  return Find(slots[SizeIndex(padded_rows)][keys / kKeyStep - 1], shape);
 }
 
 }  // namespace attention

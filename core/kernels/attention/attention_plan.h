@@ -86,10 +86,15 @@ class AttentionPlan {
 
  private:
   static constexpr int64_t kWidthMultiple = 16;
-  static constexpr std::array<int64_t, 8> kRowSizes = {1, 2, 4, 8, 16, 32, 48, 64};
+  /// Kernels exist for 1, 2, and the multiples of kRowStep rows up to a query tile.
+  static constexpr int64_t kRowStep = 4;
+  static constexpr int64_t SizeIndex(int64_t padded_rows) {
+    return padded_rows > 2 ? padded_rows / kRowStep + 1 : padded_rows - 1;
+  }
+  static constexpr int64_t kNumSizes = kQueryTile / kRowStep + 2;
   using Slot = std::atomic<const Gemm*>;
   template <int64_t kMaxKeys>
-  using SlotsByKeys = std::array<std::array<Slot, kMaxKeys / kKeyStep>, kRowSizes.size()>;
+  using SlotsByKeys = std::array<std::array<Slot, kMaxKeys / kKeyStep>, kNumSizes>;
 
   static const Gemm& Find(Slot& slot, const GemmShape& shape);
   GemmShape SumShape(int64_t padded_rows, int64_t keys, bool accumulate) const;
@@ -103,7 +108,7 @@ class AttentionPlan {
   mutable SlotsByKeys<kSumChain> next_sum_{};
   mutable SlotsByKeys<kSumChain> first_panel_sum_{};
   mutable SlotsByKeys<kSumChain> next_panel_sum_{};
-  mutable std::array<Slot, kRowSizes.size()> int8_score_{};
+  mutable std::array<Slot, kNumSizes> int8_score_{};
   mutable SlotsByKeys<kSumChain> int8_first_sum_{};
   mutable SlotsByKeys<kSumChain> int8_next_sum_{};
 };

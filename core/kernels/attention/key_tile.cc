@@ -5,13 +5,25 @@
 namespace attention {
 namespace {
 
+/// Returns the keys of `tile` to which row `r` of the query tile may attend.
+KeyRange KeysOfRow(const TileSetup& setup, const RowKeys& row_keys, int64_t r,
+                   const KeyRange& tile) {
+  if (const Visibility visibility = setup.sequence.visibility(); visibility.has_gaps()) {
+    return visibility.RangeWithin(setup.RowOf(r), tile);
+  }
+  const int64_t end = std::clamp(row_keys.end[r], tile.begin, tile.end);
+  return {std::min(std::max(row_keys.begin[r], tile.begin), end), end};
+}
+
 /// Makes a group of `rows` rows, and finds their visible columns of `tile`.
-RowGroup MakeGroup(KeyTile& keys, const RowKeys& row_keys, const KeyRange& tile, Rectangle part) {
+RowGroup MakeGroup(const TileSetup& setup, const RowKeys& row_keys, const KeyRange& tile,
+                   Rectangle part, KeyTile& keys) {
   part.begin = kKeyTile;
   RowGroup group{.part = part, .common_end = kKeyTile};
   for (int64_t r = part.first_row; r < part.first_row + part.rows; ++r) {
-    const int64_t end = std::clamp(row_keys.end[r], tile.begin, tile.end) - tile.begin;
-    const int64_t begin = std::min(std::max(row_keys.begin[r], tile.begin) - tile.begin, end);
+    const KeyRange visible = KeysOfRow(setup, row_keys, r, tile);
+    const int64_t begin = visible.begin - tile.begin;
+    const int64_t end = visible.end - tile.begin;
     keys.visible_begin[r] = begin;
     keys.visible_end[r] = end;
     const bool attends_to_some = begin < end;
@@ -66,7 +78,8 @@ void KeyTile::MakeGroups(const TileSetup& setup, const RowKeys& row_keys) {
       return;
     }
   }
-  if (row_keys.common.begin <= tile.begin && row_keys.common.end >= tile.end) {
+  if (!visibility.has_gaps() && row_keys.common.begin <= tile.begin &&
+      row_keys.common.end >= tile.end) {
     const int64_t end = tile.end - tile.begin;
     std::fill_n(visible_begin, setup.rows, 0);
     std::fill_n(visible_end, setup.rows, end);
@@ -75,7 +88,7 @@ void KeyTile::MakeGroups(const TileSetup& setup, const RowKeys& row_keys) {
   }
   for (int64_t row = 0; row < setup.rows; row += kRowGroup) {
     group[num_groups++] =
-        MakeGroup(*this, row_keys, tile, {row, std::min(kRowGroup, setup.rows - row)});
+        MakeGroup(setup, row_keys, tile, {row, std::min(kRowGroup, setup.rows - row)}, *this);
   }
   const Rectangle& first = group[0].part;
   const Rectangle& second = group[1].part;

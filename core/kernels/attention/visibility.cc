@@ -81,16 +81,17 @@ bool Visibility::IsGlobal(int64_t position) const {
 void Visibility::Ranges(int64_t first_row, int64_t count, int64_t* begin, int64_t* end) const {
   const bool has_exceptions = this->has_exceptions();
   for (int64_t i = 0; i < count; ++i) {
-    const KeyRange range = has_exceptions ? RangeWithExceptions(first_row + i)
-                                          : IntervalAt(query_offset_ + first_row + i);
+    const KeyRange range =
+        has_exceptions ? Range(first_row + i) : IntervalAt(query_offset_ + first_row + i);
     begin[i] = range.begin;
     end[i] = range.end;
   }
 }
 
-KeyRange Visibility::RangeWithExceptions(int64_t row) const {
-  KeyRange range = Interval(row);
-  const auto include = [&range](KeyRange other) {
+KeyRange Visibility::WithExceptions(KeyRange interval, KeyRange keys) const {
+  KeyRange range = interval;
+  const auto include = [&](KeyRange other) {
+    other = Intersection(other, keys);
     if (IsEmpty(other)) {
       return;
     }
@@ -100,10 +101,19 @@ KeyRange Visibility::RangeWithExceptions(int64_t row) const {
   };
   include({0, std::min(options_.prefix, kv_len_)});
   include({first_extra_key_, kv_len_});
-  if (!options_.global_tokens.empty()) {
-    include({options_.global_tokens.front(), options_.global_tokens.back() + 1});
+  const std::span<const int64_t> tokens = options_.global_tokens;
+  const auto first = std::lower_bound(tokens.begin(), tokens.end(), keys.begin);
+  const auto last = std::lower_bound(first, tokens.end(), keys.end);
+  if (first != last) {
+    include({*first, *(last - 1) + 1});
   }
   return range;
+}
+
+KeyRange Visibility::RangeWithin(int64_t row, KeyRange keys) const {
+  const KeyRange interval = Intersection(Interval(row), keys);
+  const KeyRange range = WithExceptions(interval, keys);
+  return IsEmpty(range) ? KeyRange{keys.begin, keys.begin} : range;
 }
 
 bool Visibility::AttendsTo(int64_t head, int64_t row, int64_t key) const {

@@ -45,8 +45,15 @@ class Visibility {
 
   /// Returns the smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
-    return has_exceptions() ? RangeWithExceptions(row) : IntervalAt(query_offset_ + row);
+    return has_exceptions() ? WithExceptions(Interval(row), {0, kv_len_})
+                            : IntervalAt(query_offset_ + row);
   }
+  /// Returns the smallest range within `keys` that holds every key of them to which the row may
+  /// attend by its position: [keys.begin, keys.begin) if there is none.
+  KeyRange RangeWithin(int64_t row, KeyRange keys) const;
+  /// Returns whether Range(row) may have a gap between the row's interval and other keys to which
+  /// it attends, which RangeWithin leaves out.
+  bool has_gaps() const { return has_exceptions() && !hides_nothing(); }
   /// Returns the number n such that the row's interval ends at key n, extra keys aside.
   int64_t EndWithoutExtraKeys(int64_t row) const {
     return std::min(Interval(row).end, first_extra_key_);
@@ -84,7 +91,9 @@ class Visibility {
     const int64_t position = query_offset_ + row;
     return IsGlobal(position) ? KeyRange{0, kv_len_} : IntervalAt(position);
   }
-  KeyRange RangeWithExceptions(int64_t row) const;
+  /// Returns the smallest range that holds `interval` and the keys of `keys` that are prefix,
+  /// global tokens or extra keys.
+  KeyRange WithExceptions(KeyRange interval, KeyRange keys) const;
   bool IsGlobal(int64_t position) const;
   template <typename F>
   void ForOrdinaryKeys(KeyRange range, const F& f) const;

@@ -14,7 +14,7 @@ class FewRowGemm final : public Gemm {
 
   void Run(const void* a, const void* b, void* c) const override {
     const TileKernels& kernels = CurrentTileKernels();
-    const int64_t element_bytes = shape_.int8 ? 1 : 4;
+    const auto element_bytes = shape_.int8 ? 1 : static_cast<int64_t>(SizeOf(shape_.dtype));
     for (int64_t row = 0; row < shape_.m; row += kFewRows) {
       kernels.few_row_product({.processor = processor_,
                                .operands = Operands(),
@@ -36,6 +36,9 @@ class FewRowGemm final : public Gemm {
     if (shape_.int8) {
       return FewRowProduct::kInt8;
     }
+    if (shape_.dtype == Dtype::kBf16) {
+      return FewRowProduct::kBf16;
+    }
     return shape_.bf16_b ? FewRowProduct::kF32Bf16 : FewRowProduct::kF32;
   }
 
@@ -44,7 +47,7 @@ class FewRowGemm final : public Gemm {
     if (shape_.int8) {
       return 4;
     }
-    return shape_.bf16_b ? 2 : 1;
+    return shape_.bf16_b || shape_.dtype == Dtype::kBf16 ? 2 : 1;
   }
 
   const GemmShape shape_;

@@ -38,9 +38,18 @@ int64_t ChainOf(bool int8, int64_t depth, int64_t rows) {
 constexpr int64_t kMostTogether = 8;
 constexpr int64_t kLeastTasks = 32;
 
-/// The number of rows up to which bf16 weights are widened to f32 by the few-row products that read
-/// them. For more rows it is faster to widen a block once, before its products.
-constexpr int64_t kWideningRows = 2 * kFewRows;
+/// Returns the number of rows up to which bf16 weights are widened to f32 by the few-row products
+/// that read them. For more rows it is faster to widen a block once, before its products.
+int64_t WideningRows() {
+  const Abilities& abilities = CurrentAbilities();
+  if (abilities.vector_bits == 512) {
+    return (abilities.processor.is_intel ? 2 : 4) * kFewRows;
+  }
+  return 3 * kFewRows;
+}
+
+/// Weights of more bytes come from memory, not from a cache, when they are read again.
+constexpr size_t kCachedBytes = size_t{16} << 20;
 
 /// The most row tiles of a stripe. The caches hold the input of 512 rows, which is read again for
 /// each block. Each stripe reads the weights again, or widens them: for fewer rows that costs more.
@@ -71,7 +80,7 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
   Kernels kernels{.rows = rows,
                   .depth = is_int8() ? Int8Depth(in_features_) : in_features_,
                   .chain = is_f32 ? kDepthChainF32 : ChainOf(is_int8(), in_features_, rows),
-                  .widens_before = widens() && rows > kWideningRows};
+                  .widens_before = widens() && rows > WideningRows()};
   if (packing_ == Packing::kF32 || kernels.widens_before) {
     kernels.columns = PanelColumns();
   }
@@ -83,7 +92,8 @@ PackedLinear::Kernels PackedLinear::FindKernels(int64_t rows, int64_t row_stride
                   .ldc = product_stride,
                   .dtype = is_int8() ? Dtype::kF32 : format_.compute,
                   .int8 = is_int8(),
-                  .bf16_b = widens() && !kernels.widens_before};
+                  .bf16_b = widens() && !kernels.widens_before,
+                  .reads_memory = num_blocks() * BlockBytes() > kCachedBytes};
   kernels.first = &FindGemm(shape);
   shape.accumulate = true;
   if (kernels.depth >= 2 * kernels.chain) {

@@ -22,6 +22,8 @@ namespace attention {
 ///
 /// With `int8`, A is u8, B is s8 in interleaved groups of four rows [k / 4][ldb][4], and C is int32
 /// and exact. REQUIRES then: MultipliesInt8().
+///
+/// `reads_memory` says that no cache holds B. It changes no bit.
 struct GemmShape {
   int64_t m = 0;
   int64_t n = 0;
@@ -33,12 +35,13 @@ struct GemmShape {
   Dtype dtype = Dtype::kF32;  // a result of ComputeDtype
   bool int8 = false;
   bool bf16_b = false;
+  bool reads_memory = false;
 
   bool operator==(const GemmShape&) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const GemmShape& s) {
     return H::combine(std::move(h), s.m, s.n, s.k, s.lda, s.ldb, s.ldc, s.accumulate, s.dtype,
-                      s.int8, s.bf16_b);
+                      s.int8, s.bf16_b, s.reads_memory);
   }
 };
 

@@ -32,9 +32,17 @@ struct Operands {
   }
 
   /// Rows [first, first + m) of the product of the first `used` of k.
-  std::vector<float> Product(int64_t first, int64_t m, int64_t used) const {
+  std::vector<float> Product(int64_t first, int64_t m, int64_t used,
+                             bool reads_memory = false) const {
     std::vector<float> c(m * 64);
-    FindGemm({.m = m, .n = 64, .k = used, .lda = k, .ldb = 64, .ldc = 64, .dtype = compute})
+    FindGemm({.m = m,
+              .n = 64,
+              .k = used,
+              .lda = k,
+              .ldb = 64,
+              .ldc = 64,
+              .dtype = compute,
+              .reads_memory = reads_memory})
         .Run(ElementAt(a.data(), compute, first * k), b.data(), c.data());
     return c;
   }
@@ -54,6 +62,19 @@ TEST_P(GemmTest, RowsHaveTheSameBitsWhateverTheirNumber) {
     const std::vector<float> all = operands.Product(0, 64, k);
     for (const int64_t m : {1, 2, 3, 7, 16, 33, 48, 63}) {
       const std::vector<float> some = operands.Product(1, m, k);
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 64))
+          << "k " << k << ", m " << m;
+    }
+  }
+}
+
+// Large weights are multiplied by other code where rows are few.
+TEST_P(GemmTest, RowsHaveTheSameBitsWhereverTheWeightsComeFrom) {
+  for (const int64_t k : {16, 64, 768, 1024}) {
+    const Operands operands(GetParam(), k);
+    const std::vector<float> all = operands.Product(0, 64, k);
+    for (int64_t m = 1; m <= 10; ++m) {
+      const std::vector<float> some = operands.Product(1, m, k, /*reads_memory=*/true);
       EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + 64))
           << "k " << k << ", m " << m;
     }
