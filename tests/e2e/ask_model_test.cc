@@ -56,8 +56,8 @@ TEST_F(AskModelTest, AnEncoderNeedsItsMemoryAlone) {
 }
 
 TEST_F(AskModelTest, LoadsTakeTextsToo) {
-  const Outcome outcome = Attend({"bench", "--model=gpt2", "--text=the cat", "--stream",
-                                  "--duration=200ms", "--warmup=20ms", "--json=-"});
+  const Outcome outcome = Attend({"bench", "--model=gpt2", "--text=the cat", "--stream", "-n", "20",
+                                  "--warmup=0s", "--json=-"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
   const nlohmann::json json = nlohmann::json::parse(outcome.out);
   EXPECT_EQ(json["succeeded"], true);

@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "tests/e2e/programs.h"
+#include "tests/support/eventually.h"
 
 namespace attention {
 namespace {
@@ -53,16 +56,18 @@ TEST_F(BenchProgramTest, AServerThatIsFrozenForTwoSecondsIsNotAGap) {
 TEST_F(BenchProgramTest, TheFirstInterruptReportsWhatWasMeasured) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--shape=1x16x512", "-z",
-                   "60s", "--warmup=0", "--json=-"});
-    ASSERT_TRUE(bench.WaitForStderr("measuring for 1m after 0 of warm-up", kPatience))
+                   "1h", "--warmup=0", "--json=-"});
+    ASSERT_TRUE(bench.WaitForStderr("measuring for 1h after 0 of warm-up", kPatience))
         << bench.err();
-    EXPECT_FALSE(bench.WaitForExit(std::chrono::milliseconds(700)).has_value());
+    EXPECT_TRUE(Eventually([&] {
+      return !absl::StrContains(Attend({"top", "--count=1"}).out, "so far     0 answered");
+    }));
     bench.Signal(signal);
     ASSERT_EQ(bench.WaitForExit(kPatience), 0) << bench.err();
     const nlohmann::json json = nlohmann::json::parse(bench.out());
     EXPECT_EQ(json["stopped"], true);
     EXPECT_GT(json["answers"], 0);
-    EXPECT_LT(json["window_s"], 20.0);
+    EXPECT_LT(json["window_s"], 3600.0);
     EXPECT_EQ(json["succeeded"], true);
   }
 }
@@ -117,8 +122,8 @@ TEST_F(BenchProgramTest, ARangeIsATableAndAFileOfLines) {
 }
 
 TEST_F(BenchProgramTest, AMissedTargetIsAnExitCode) {
-  const std::vector<std::string> bench = {"bench", "--model=small", "--shape=1x8x64", "-n",
-                                          "50",    "--rate=100",    "--json=-"};
+  const std::vector<std::string> bench = {
+      "bench", "--model=small", "--shape=1x8x64", "-n", "50", "-c", "2", "--json=-"};
   std::vector<std::string> easy = bench, hard = bench;
   easy.push_back("--slo=p95=1m");
   hard.push_back("--slo=p50=1us");
@@ -132,9 +137,15 @@ TEST_F(BenchProgramTest, AMissedTargetIsAnExitCode) {
 }
 
 TEST_F(BenchProgramTest, ASearchFindsTheHighestRateOfItsRange) {
-  const Outcome outcome =
-      Attend({"bench", "--model=small", "--shape=1x8x64", "--rate=20:80:20", "--search",
-              "--slo=max=1m", "-z", "200ms", "--warmup=50ms", "--json=-", "--tag=run=7"});
+  Outcome outcome;
+  int64_t ms = 100;
+  EXPECT_TRUE(Eventually([&] {
+    ms *= 2;  // until each level has answers in that time
+    outcome = Attend({"bench", "--model=small", "--shape=1x8x64", "--rate=20:80:20", "--search",
+                      "--slo=max=1m", "-z", absl::StrCat(ms, "ms"), "--warmup=50ms", "--json=-",
+                      "--tag=run=7"});
+    return outcome.exit_code == 0 && JsonOf(outcome)["search"]["highest_met"] == 80.0;
+  }));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const nlohmann::json json = JsonOf(outcome);
   EXPECT_EQ(json["search"]["highest_met"], 80.0);

@@ -74,7 +74,7 @@ TEST(ShutdownTest, EveryCallUnderLoadIsAnsweredOrRefused) {
 TEST(ShutdownTest, BenchReportsNothingButUnavailable) {
   ServerProcess server;
   Process bench({ATTEND_BINARY, "bench", "--server", server.address(), "--shape=1x32x512", "-c",
-                 "4", "-z", "60s", "--warmup=0", "--json=-", "--timeout=5s"});
+                 "4", "-z", "1h", "--warmup=0", "--json=-", "--timeout=2m"});
   const auto client = ClientOf(server);
   AttendRequest request;
   request.model = "demo";

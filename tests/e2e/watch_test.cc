@@ -20,7 +20,7 @@ using ::testing::Not;
 using WatchTest = ProgramsTest;
 
 TEST_F(WatchTest, WaitEndsWhenAllServe) {
-  const Outcome outcome = Attend({"health", "--wait=8s", "--model=demo", "--model=small"});
+  const Outcome outcome = Attend({"health", "--wait=5m", "--model=demo", "--model=small"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "SERVING\n");
 }
@@ -108,7 +108,7 @@ class GenerateTest : public ::testing::Test {
     std::filesystem::copy(std::string(kCheckpoints) + "gpt2", models_.path() + "/gpt2");
     models_.Write("gpt2/tokenizer.json", kWordTokenizer);
     server_ = std::make_unique<ServerProcess>(std::vector<std::string>{"--models", models_.path()});
-    EXPECT_EQ(RunAttend({"health", "--server", server_->address(), "--wait=8s"}).exit_code, 0);
+    EXPECT_EQ(RunAttend({"health", "--server", server_->address(), "--wait=5m"}).exit_code, 0);
   }
 
   Outcome Generate(std::vector<std::string> arguments) const {

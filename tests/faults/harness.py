@@ -66,7 +66,7 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-        self.process.wait(10)
+        self.process.wait(300)
         self.process.stdout.close()
         self._log.close()
 
@@ -85,7 +85,7 @@ class Server:
         wire = socket.socket()
         if receive_bytes is not None:
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        wire.settimeout(10)
+        wire.settimeout(300)
         wire.connect((host, int(port)))
         return wire
 
@@ -99,7 +99,7 @@ class Server:
     def statistics(self):
         call = self.channel.unary_unary(
             SERVICE + "GetStatistics", pb.GetStatisticsRequest.SerializeToString, pb.ServerStatistics.FromString)
-        return call(pb.GetStatisticsRequest(), timeout=10)
+        return call(pb.GetStatisticsRequest(), timeout=300)
 
     def attend(self, rows=4, channel=None, timeout=300):
         """One small request of the built-in model, whose answer must be there and finite."""

@@ -45,30 +45,44 @@ class HonestCallerTest : public CostServerTest {
 
 constexpr int64_t kManyWords = 700'000;
 
+/// Returns whether `overtakes` returns true on one of ten attempts. A busy machine may run the
+/// test's thread only when the long work is done; a server that makes others wait passes never.
+template <typename Overtakes>
+bool OnSomeAttempt(Overtakes overtakes) {
+  for (int i = 0; i < 10; ++i) {
+    if (overtakes()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 TEST_F(HonestCallerTest, LongTextsKeepNobodyWaiting) {
   const Message message = Native(LongTextRequest(kManyWords));
-  std::atomic<int> finished = 0;
-  std::vector<std::thread> callers;
-  for (int i = 0; i < 5; ++i) {  // more than there are completion threads
-    callers.emplace_back([&] {
-      EXPECT_THAT(Call(message), StatusIs(StatusCode::kInvalidArgument,
-                                          ::testing::HasSubstr("expected 0 to 46, found 47")));
-      ++finished;
-    });
-  }
-  EXPECT_TRUE(Eventually([&] { return finished > 0 || HasReserved(); }));
-  Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
-  EXPECT_EQ(finished, 0) << "a short request waited for a long text";
   v1::AttendRequest texts;
   texts.set_model("bert");
   for (int i = 0; i < 2000; ++i) {
     texts.mutable_text()->add_texts("the cat sat");
   }
-  EXPECT_EQ(Attend(texts).tokens_size(), 2000);
-  EXPECT_EQ(finished, 0) << "texts waited for longer ones of another connection";
-  for (std::thread& caller : callers) {
-    caller.join();
-  }
+  EXPECT_TRUE(OnSomeAttempt([&] {
+    std::atomic<int> finished = 0;
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 5; ++i) {  // more than there are completion threads
+      callers.emplace_back([&] {
+        EXPECT_THAT(Call(message), StatusIs(StatusCode::kInvalidArgument,
+                                            ::testing::HasSubstr("expected 0 to 46, found 47")));
+        ++finished;
+      });
+    }
+    EXPECT_TRUE(Eventually([&] { return finished > 0 || HasReserved(); }));
+    Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
+    EXPECT_EQ(Attend(texts).tokens_size(), 2000);
+    const bool all_came_later = finished == 0;
+    for (std::thread& caller : callers) {
+      caller.join();
+    }
+    return all_came_later;
+  })) << "a short request, or texts of another connection, waited for a long text";
 }
 
 TEST_F(HonestCallerTest, APipelinedStepIsNotPlannedByTheDispatcher) {
@@ -76,20 +90,23 @@ TEST_F(HonestCallerTest, APipelinedStepIsNotPlannedByTheDispatcher) {
   open.mutable_open()->set_model("llama");
   first.mutable_step()->mutable_token_ids()->add_ids(1);
   *second.mutable_step()->mutable_text() = LongText(kManyWords);
-  DecodeStream stream(server_->NewChannel());
-  stream.Must(open);
-  std::atomic<bool> is_refused = false;
-  std::thread caller([&] {
-    stream.Send(first);
-    stream.Send(second);
-    EXPECT_EQ(stream.Read()->result.code(), 0);
-    EXPECT_EQ(stream.Read()->code(), StatusCode::kInvalidArgument);
-    is_refused = true;
-  });
-  EXPECT_TRUE(Eventually([&] { return is_refused || HasReserved(); }));
-  Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
-  EXPECT_FALSE(is_refused) << "a short request waited for a step's plan";
-  caller.join();
+  EXPECT_TRUE(OnSomeAttempt([&] {
+    DecodeStream stream(server_->NewChannel());
+    stream.Must(open);
+    std::atomic<bool> is_refused = false;
+    std::thread caller([&] {
+      stream.Send(first);
+      stream.Send(second);
+      EXPECT_EQ(stream.Read()->result.code(), 0);
+      EXPECT_EQ(stream.Read()->code(), StatusCode::kInvalidArgument);
+      is_refused = true;
+    });
+    EXPECT_TRUE(Eventually([&] { return is_refused || HasReserved(); }));
+    Attend(DemoRequest(SeededTensor(1, Dtype::kF32, {2, kDemoWidth})));
+    const bool came_later = !is_refused;
+    caller.join();
+    return came_later;
+  })) << "a short request waited for a step's plan";
 }
 
 TEST_F(HonestCallerTest, ARequestPassesInFewBatchesWhileSmallMessagesOfLargeShapesCome) {

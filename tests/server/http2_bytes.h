@@ -60,7 +60,7 @@ class Http2Socket {
   }
   /// Returns all that is received until `text` has come, or nothing comes for ten seconds.
   std::string ReceiveUntil(const std::string& text) {
-    const timeval patience = {.tv_sec = 10, .tv_usec = 0};
+    const timeval patience = {.tv_sec = 300, .tv_usec = 0};
     EXPECT_EQ(setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
     std::string received;
     char bytes[4096];

@@ -1,7 +1,10 @@
 // A load on a server that speaks the Open Inference Protocol and nothing else.
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/load/bench.h"
 #include "client/load/bench_runner.h"
@@ -63,8 +66,9 @@ class ForeignServerTest : public ::testing::Test {
   LoadOptions Options() const {
     return {.connection = {.server = server_.address()},
             .concurrency = 2,
-            .warmup = absl::Milliseconds(20),
-            .duration = absl::Seconds(1),
+            .warmup = absl::ZeroDuration(),
+            .duration = absl::InfiniteDuration(),
+            .requests = 20,
             .timeout = absl::Minutes(2)};
   }
 
@@ -73,13 +77,15 @@ class ForeignServerTest : public ::testing::Test {
 
 TEST_F(ForeignServerTest, IsAskedNothingButModelInfer) {
   LoadOptions open = Options();
-  open.open_loop = OpenLoopOptions{.arrivals = {.rate_per_s = 100.0}};
+  open.requests = 0;
+  open.open_loop.emplace().arrivals.trace = std::make_shared<const ArrivalTrace>(
+      ArrivalTrace{.path = "burst", .times = std::vector(20, std::chrono::nanoseconds(0))});
   for (const LoadOptions& options : {Options(), open}) {
     const auto report = Run("anything", options);
     ASSERT_THAT(report, IsOk());
     EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
     const LoadResult& result = report->levels[0].result;
-    EXPECT_GT(result.answers, 5);
+    EXPECT_EQ(result.latency_ns.count(), 20);
     EXPECT_GT(result.tokens, 3 * result.answers);
     EXPECT_GT(server_.num_calls(), result.answers);
     EXPECT_THAT(ToText(*report), HasSubstr("by the Open Inference Protocol"));

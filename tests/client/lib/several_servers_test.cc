@@ -1,5 +1,6 @@
 // One client of several real servers.
 #include <array>
+#include <atomic>
 #include <map>
 #include <string>
 #include <thread>
@@ -50,11 +51,18 @@ class SeveralServersTest : public ::testing::Test {
             .concurrency = 4,
             .connections = 1,
             .warmup = absl::ZeroDuration(),
-            .duration = absl::Seconds(1),
+            .duration = absl::InfiniteDuration(),
             .timeout = absl::Minutes(2)};
   }
 
-  /// What failed, told by code, while `disturb` runs.
+  int64_t AnsweredBy(size_t server) {
+    return (*AttentionClient::Connect({.connection = {.server = servers_[server]->address()}}))
+        ->GetStatistics()
+        ->succeeded();
+  }
+
+  /// What failed, told by code, while one of the servers is disturbed: the second one, once it has
+  /// answered, until the others have answered more.
   template <typename Disturb>
   std::map<std::string, int64_t> FailuresWhile(const Disturb& disturb, const LoadOptions& options) {
     const auto client = *AttentionClient::Connect({.connection = options.connection});
@@ -64,8 +72,15 @@ class SeveralServersTest : public ::testing::Test {
     const RequestMix mix(std::move(workload));
     const NativeProtocol protocol(false);
     const auto runner = *MakeRequestRunner(*client, mix, protocol, options);
-    std::thread thread(disturb);
-    const auto level = runner->Run(options, {});
+    std::atomic<bool> stop = false;
+    std::thread thread([&] {
+      EXPECT_TRUE(Eventually([&] { return AnsweredBy(1) > 5; }));
+      disturb();
+      const int64_t before = AnsweredBy(0) + AnsweredBy(2);
+      EXPECT_TRUE(Eventually([&] { return AnsweredBy(0) + AnsweredBy(2) > before + 20; }));
+      stop = true;
+    });
+    const auto level = runner->Run(options, {.stop = &stop});
     thread.join();
     EXPECT_THAT(level, IsOk());
     EXPECT_GT(level->result.answers, 10);

@@ -28,8 +28,9 @@ class DecodeLoadTest : public ::testing::Test {
     return {.connection = {.server = server_.address()},
             .concurrency = 3,
             .connections = 2,
-            .warmup = absl::Milliseconds(30),
-            .duration = absl::Milliseconds(300),
+            .warmup = absl::ZeroDuration(),
+            .duration = absl::InfiniteDuration(),
+            .requests = 40,  // steps
             .timeout = absl::Minutes(2)};
   }
 
@@ -53,11 +54,9 @@ class DecodeLoadTest : public ::testing::Test {
 };
 
 TEST_F(DecodeLoadTest, SessionsFollowEachOtherAndStepsAreCounted) {
-  LoadOptions options = Options();
-  options.duration = absl::Seconds(1);
-  const LoadResult result = Run("fake", options);
+  const LoadResult result = Run("fake", Options());
   EXPECT_THAT(result.failures, ElementsAre());
-  EXPECT_GT(result.answers, 12);
+  EXPECT_EQ(result.answers, 40);
   EXPECT_GT(result.prefills, 3);
   EXPECT_GT(server_.num_sessions(), 3);
   // Each lane may be within a session at either end of the window.
@@ -84,14 +83,15 @@ TEST_F(DecodeLoadTest, PromptsAndStepsHaveRecords) {
     EXPECT_EQ(record.compute_ns, record.is_prompt ? 0 : 5);
   }
   EXPECT_EQ(prompts, result.prefills);
-  EXPECT_EQ(steps, result.latency_ns.count());
+  EXPECT_GT(prompts, 0);
+  EXPECT_EQ(steps, 40);
 }
 
 TEST_F(DecodeLoadTest, SamplesAreKeptWhole) {
   LoadOptions options = Options();
   options.num_samples = 5;
   const LoadResult sampled = Run("fake", options);
-  EXPECT_THAT(sampled.samples.size(), AllOf(Ge(1u), Le(5u)));
+  EXPECT_EQ(sampled.samples.size(), 5u);
   for (const LoadSample& sample : sampled.samples) {
     EXPECT_LE(sample.kind, 4u);
     // Two blocks of rows, and the result.
@@ -101,7 +101,6 @@ TEST_F(DecodeLoadTest, SamplesAreKeptWhole) {
 
 TEST_F(DecodeLoadTest, GivesUpWhenNothingButErrorsCome) {
   LoadOptions options = Options();
-  options.duration = absl::InfiniteDuration();
   options.requests = 1'000'000'000;
   options.patience = absl::Milliseconds(100);
   const struct {
@@ -124,11 +123,13 @@ TEST_F(DecodeLoadTest, GivesUpWhenNothingButErrorsCome) {
 
 TEST_F(DecodeLoadTest, ASessionWithoutAnswersEndsAtItsDeadline) {
   LoadOptions options = Options();
+  options.concurrency = 1;
+  options.requests = 1;
   options.timeout = absl::Milliseconds(100);  // for each of 6 actions
   const LoadResult result = Run("silent", options);
   EXPECT_EQ(result.answers, 0);
   EXPECT_THAT(result.failures, ElementsAre(Key("DEADLINE_EXCEEDED")));
-  EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 3);
+  EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 1);
 }
 
 TEST_F(DecodeLoadTest, ABenchReportsTokensAndTimes) {
@@ -143,7 +144,7 @@ TEST_F(DecodeLoadTest, ABenchReportsTokensAndTimes) {
   EXPECT_TRUE(Succeeded(*report)) << ToText(*report);
   const LoadVerification& verification = *report->levels[0].verification;
   EXPECT_FALSE(verification.reference.has_value());
-  EXPECT_THAT(verification.sampled, AllOf(Ge(1), Le(3)));
+  EXPECT_EQ(verification.sampled, 3);
   EXPECT_EQ(verification.identical, verification.sampled);
   EXPECT_THAT(
       ToText(*report),

@@ -110,7 +110,7 @@ class DecodeTest : public ::testing::TestWithParam<std::string> {
 
 TEST_P(DecodeTest, StepsEndAsOneShotBitForBit) {
   if (!decodes()) {
-    return;
+    GTEST_SKIP() << "the model has no caches";
   }
   const std::vector<float> expected = OneShot();
   const int64_t first = FirstStep();

@@ -80,7 +80,7 @@ class Prometheus:
     def await_that(self, what, ask, wanted):
         """Asks until the answer is as wanted, for half a minute."""
         found = None
-        for _ in range(150):
+        for _ in range(1500):
             try:
                 found = ask()
                 if wanted(found):

@@ -129,7 +129,7 @@ inline v1::DecodeRequest OpenModel(const std::string& model, std::optional<int64
 /// Opens a session that may be resumed within a minute.
 inline v1::DecodeRequest OpenToResume(const std::string& model = "demo") {
   v1::DecodeRequest request = OpenModel(model);
-  request.mutable_open()->set_resume_ttl_ms(60'000);
+  request.mutable_open()->set_resume_ttl_ms(3'600'000);
   return request;
 }
 

@@ -33,27 +33,35 @@ TEST(SessionLimitsTest, RefusesWhatTheMemoryHasNoRoomForAndLosesNothing) {
 
 // The first step keeps the sequence busy; what is sent behind it waits, as far as there is room.
 TEST(SessionLimitsTest, RefusesActionsThatWaitForMoreThanTheirShare) {
-  InProcessServer server({.threads = 1, .max_queue_bytes = 16 << 20});  // 4 MiB may wait
+  InProcessServer server({.threads = 1,
+                          .max_queue_bytes = 16 << 20,  // 4 MiB may wait
+                          .max_batch_tokens = 4000,
+                          .max_batch_delay_us = 60'000'000});  // the first step waits for others
   const Tensor rows = SeededTensor(1, Dtype::kF32, {6000, kDemoWidth});
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
-  const uint64_t first = stream.Send(RowsStep(rows, 0, 4000));
+  const uint64_t first = stream.Send(RowsStep(rows, 0, 1));
   for (int i = 0; i < 4; ++i) {
-    stream.Send(RowsStep(rows, 4000 + 400 * i, 400));  // 0.8 MB
+    stream.Send(RowsStep(rows, 1 + 400 * i, 400));  // 0.8 MB: one action may have half of 4 MiB
   }
-  std::vector<uint64_t> refused;
-  for (int i = 0; i < 5; ++i) {
+  for (const uint64_t id : {first + 3, first + 4}) {
     const std::optional<DecodeAnswer> answer = stream.Read();
     ASSERT_TRUE(answer.has_value());
-    if (answer->result.code() != 0) {
-      EXPECT_EQ(answer->code(), absl::StatusCode::kResourceExhausted);
-      EXPECT_THAT(answer->result.message(), HasSubstr("of 4194304, and the host 127.0.0.1 may"));
-      EXPECT_GT(answer->result.retry_after_ms(), 0);
-      refused.push_back(answer->id);
-    }
+    EXPECT_EQ(answer->id, id);
+    EXPECT_EQ(answer->code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(answer->result.message(), HasSubstr("of 4194304, and the host 127.0.0.1 may"));
+    EXPECT_GT(answer->result.retry_after_ms(), 0);
   }
-  EXPECT_THAT(refused, ::testing::ElementsAre(first + 3, first + 4)) << "one alone may have half";
-  EXPECT_EQ(stream.Must(RowsStep(rows, 0, 1)).result.length(), 4801) << "and all is given back";
+}
+
+TEST(SessionLimitsTest, WhatActionsHeldIsGivenBack) {
+  InProcessServer server({.threads = 1, .max_queue_bytes = 16 << 20});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {6000, kDemoWidth});
+  DecodeStream stream(server.NewChannel());
+  stream.Must(OpenModel("demo"));
+  for (int i = 0; i < 10; ++i) {  // 8 MB in all
+    EXPECT_EQ(stream.Must(RowsStep(rows, 400 * i, 400)).result.length(), 400 * (i + 1));
+  }
 }
 
 // The weights of the prompt would take 72 MB.

@@ -172,7 +172,7 @@ TEST(ModelAdminTest, CallsThatWaitForTheLoaderKeepTheirDeadlineAndHoldNoThread) 
   for (int i = 0; i < 8; ++i) {  // more than there are completion threads
     callers.emplace_back([&] {
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(500));
       v1::LoadModelRequest request;
       v1::ModelStates states;
       request.set_model("a");

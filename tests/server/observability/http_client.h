@@ -41,19 +41,19 @@ class HttpClient {
     return true;
   }
 
-  /// Returns whether an answer begins within a quarter of a minute, and reads nothing of it.
+  /// Returns whether an answer begins within five minutes, and reads nothing of it.
   bool AwaitAnswer() {
     pollfd wait = {socket_, POLLIN, 0};
     char first = 0;
-    return poll(&wait, 1, 15'000) > 0 && recv(socket_, &first, 1, MSG_PEEK) > 0;
+    return poll(&wait, 1, 300'000) > 0 && recv(socket_, &first, 1, MSG_PEEK) > 0;
   }
 
-  /// What comes until the server closes the connection, or for a quarter of a minute.
+  /// What comes until the server closes the connection, or for five minutes.
   std::string ReadAll() {
     std::string all;
     char buffer[4096];
     pollfd wait = {socket_, POLLIN, 0};
-    while (poll(&wait, 1, 15'000) > 0) {
+    while (poll(&wait, 1, 300'000) > 0) {
       const ssize_t count = recv(socket_, buffer, sizeof(buffer), 0);
       if (count <= 0) {
         return all;

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/server/observability/http_client.h"
+#include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -88,13 +90,18 @@ TEST_F(HttpListenerTest, RefusesAHeaderThatDoesNotEnd) {
   EXPECT_THAT(Get("/metrics"), EndsWith("one 1\n"));
 }
 
+// The last of the slow ones is still there: it was not their time that made room.
 TEST_F(HttpListenerTest, AnswersBesideClientsThatHoldAllItsConnections) {
-  std::vector<std::unique_ptr<HttpClient>> slow;
-  for (int i = 0; i < 2 * HttpListener::kMaxConnections; ++i) {
-    slow.push_back(std::make_unique<HttpClient>(address_));
-    slow.back()->Send("GET /metr");
-  }
-  EXPECT_THAT(Get("/metrics"), EndsWith("one 1\n"));
+  EXPECT_TRUE(Eventually([&] {  // on a busy machine the listener's patience may end before
+    std::vector<std::unique_ptr<HttpClient>> slow;
+    for (int i = 0; i < 2 * HttpListener::kMaxConnections; ++i) {
+      slow.push_back(std::make_unique<HttpClient>(address_));
+      slow.back()->Send("GET /metr");
+    }
+    EXPECT_THAT(Get("/metrics"), EndsWith("one 1\n"));
+    return slow.back()->Send("ics HTTP/1.0\r\n\r\n") &&
+           absl::EndsWith(slow.back()->ReadAll(), "one 1\n");
+  }));
 }
 
 TEST_F(HttpListenerTest, AnswersBesideClientsThatDoNotTakeTheirAnswer) {
