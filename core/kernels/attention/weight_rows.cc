@@ -4,6 +4,20 @@
 #include <cmath>
 
 namespace attention {
+namespace {
+
+/// The number of weights that are compared together.
+constexpr int64_t kTogether = 16;
+
+bool AnyIsLarger(const float* weights, float least) {
+  int any = 0;
+  for (int64_t i = 0; i < kTogether; ++i) {
+    any |= static_cast<int>(weights[i] > least);
+  }
+  return any != 0;
+}
+
+}  // namespace
 
 WeightRows::WeightRows(const TileSetup& setup, const RowKeys& row_keys)
     : setup_(setup), sequence_(setup.sequence), row_keys_(row_keys) {
@@ -34,21 +48,35 @@ void WeightRows::Take(const KeyTile& keys) {
 }
 
 void WeightRows::TakeCandidates(int64_t row, const KeyTile& keys) {
-  std::vector<Candidate>& best = best_[row];
+  Candidates& best = best_[row];
   const float* weights = keys.ScoreRow(row);
-  for (int64_t col = keys.visible_begin[row]; col < keys.visible_end[row]; ++col) {
-    const bool is_full = std::ssize(best) == sequence_.top_k;
-    // Keys come in order: a weight that is only equal to the least kept one comes later.
-    if (!(weights[col] > (is_full ? best.front().weight : 0.0f))) {
+  const int64_t end = keys.visible_end[row];
+  for (int64_t begin = keys.visible_begin[row]; begin < end; begin += kTogether) {
+    const int64_t count = std::min(kTogether, end - begin);
+    if (count == kTogether && !AnyIsLarger(weights + begin, best.least)) {
       continue;
     }
-    if (is_full) {
-      std::pop_heap(best.begin(), best.end(), IsBetter);
-      best.pop_back();
+    for (int64_t col = begin; col < begin + count; ++col) {
+      // Keys come in order: a weight that is only equal to the least kept one comes later.
+      if (weights[col] > best.least) {
+        best.all.push_back({weights[col], static_cast<int32_t>(keys.first_key + col)});
+      }
     }
-    best.push_back({weights[col], static_cast<int32_t>(keys.first_key + col)});
-    std::push_heap(best.begin(), best.end(), IsBetter);
+    if (std::ssize(best.all) >= 2 * sequence_.top_k + kTogether) {
+      KeepBest(best);
+    }
   }
+}
+
+/// Drops all but the best top_k candidates.
+void WeightRows::KeepBest(Candidates& best) const {
+  if (std::ssize(best.all) <= sequence_.top_k) {
+    return;
+  }
+  const auto last = best.all.begin() + sequence_.top_k - 1;
+  std::nth_element(best.all.begin(), last, best.all.end(), IsBetter());
+  best.least = last->weight;
+  best.all.resize(sequence_.top_k);
 }
 
 /// Divides the weights, which may make some equal: these then come in the order of their keys.
@@ -60,7 +88,7 @@ void WeightRows::DivideSorted(float sum, std::vector<Candidate>& sorted) {
     const auto end = std::find_if(begin + 1, sorted.end(), [begin](const Candidate& candidate) {
       return candidate.weight != begin->weight;
     });
-    std::sort(begin, end, IsBetter);
+    std::sort(begin, end, IsBetter());
     begin = end;
   }
 }
@@ -75,8 +103,9 @@ void WeightRows::Finish(int64_t row, float sum) {
   if (sequence_.top_k == 0) {
     return;
   }
-  std::vector<Candidate>& best = best_[row];
-  std::sort(best.begin(), best.end(), IsBetter);
+  KeepBest(best_[row]);
+  std::vector<Candidate>& best = best_[row].all;
+  std::sort(best.begin(), best.end(), IsBetter());
   DivideSorted(sum, best);
   const int64_t first =
       (setup_.HeadOf(row) * sequence_.query.tokens + setup_.RowOf(row)) * sequence_.top_k;

@@ -26,19 +26,27 @@ class WeightRows {
     float weight;
     int32_t key;
   };
-  /// Orders the heap: its top is the first candidate to be replaced.
-  static bool IsBetter(const Candidate& a, const Candidate& b) {
-    return a.weight > b.weight || (a.weight == b.weight && a.key < b.key);
-  }
+  struct IsBetter {
+    bool operator()(const Candidate& a, const Candidate& b) const {
+      return a.weight > b.weight || (a.weight == b.weight && a.key < b.key);
+    }
+  };
+  /// Of a row so far: its best top_k keys, and others that are not dropped yet. `least` is the
+  /// top_k-th best weight as of the last drop, before that 0.
+  struct Candidates {
+    std::vector<Candidate> all;
+    float least = 0;
+  };
 
   static void DivideSorted(float sum, std::vector<Candidate>& sorted);
   float* RowOfWeights(int64_t row) const;
   void TakeCandidates(int64_t row, const KeyTile& keys);
+  void KeepBest(Candidates& best) const;
 
   const TileSetup& setup_;
   const FlashSequence& sequence_;
   const RowKeys& row_keys_;
-  std::vector<std::vector<Candidate>> best_;  // [rows], at most top_k each
+  std::vector<Candidates> best_;  // [rows]
 };
 
 }  // namespace attention
