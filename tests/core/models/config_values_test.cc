@@ -122,12 +122,18 @@ TEST_F(ConfigValuesTest, TheRampOfYarnEndsWithTheHead) {
 }
 
 TEST_F(ConfigValuesTest, ARampOfYarnOfNoLengthIsAStep) {
-  for (const double beta : {1.0, 1e5}) {  // between two pairs, and at one
+  // At pair 16 ln(16 / (2 pi beta)) / (2 ln 100) = 1.6, and below pair 0, where the ramp of
+  // transformers, from 0 down to there, leaves all pairs as they are.
+  for (const double beta : {1.0, 1e5}) {
     const auto loaded =
         LoadYarn({{"beta_slow", beta}, {"beta_fast", beta}, {"truncate", beta > 1}});
     ASSERT_THAT(loaded.status(), IsOk());
-    for (const double frequency : FrequenciesOf(*loaded)) {
-      EXPECT_TRUE(std::isfinite(frequency)) << beta;
+    const std::vector<double> frequencies = FrequenciesOf(*loaded);
+    ASSERT_EQ(frequencies.size(), 8u);
+    for (int64_t i = 0; i < 8; ++i) {
+      const bool is_kept = beta > 1 || i < 2;
+      EXPECT_NEAR(frequencies[i], std::pow(100.0, -2.0 * i / 16) / (is_kept ? 1 : 4), 1e-9)
+          << beta << ", pair " << i;
     }
   }
 }
