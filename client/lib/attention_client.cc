@@ -266,8 +266,9 @@ absl::Status AttentionClient::CheckHealth(const std::string& service) {
 absl::Status AttentionClient::WaitUntilReady(const std::string& service, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   for (;;) {
+    const absl::Duration remaining = std::max(deadline - absl::Now(), absl::Milliseconds(1));
     const absl::Status status =
-        state_->CheckHealth(service, std::max(deadline - absl::Now(), absl::Milliseconds(1)));
+        state_->CheckHealth(service, std::min(remaining, state_->options.timeout));
     if (!absl::IsUnavailable(status) && !absl::IsNotFound(status) &&
         !absl::IsDeadlineExceeded(status)) {
       return status;
