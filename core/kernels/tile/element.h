@@ -78,6 +78,12 @@ template <>
 inline Register ReadRegister<Element<Dtype::kBf16>>(const uint16_t* from) {
   return __builtin_bit_cast(Register, LoadHalves(from) << 16);
 }
+#if defined(__F16C__) || defined(__aarch64__)  // SSE4.1 has no instruction for f16
+template <>
+inline Register ReadRegister<Element<Dtype::kF16>>(const uint16_t* from) {
+  return LoadF16(from);
+}
+#endif
 template <>
 inline Register ReadRegister<Bf16Pairs>(const uint16_t* from) {
   Register lanes;

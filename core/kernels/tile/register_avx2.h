@@ -21,6 +21,12 @@ inline Integers LoadHalves(const uint16_t* source) {
   __builtin_memcpy(&halves, source, sizeof(halves));
   return __builtin_bit_cast(Integers, _mm256_cvtepu16_epi32(halves));
 }
+/// Loads f16 values as f32.
+inline Register LoadF16(const uint16_t* source) {
+  __m128i halves;
+  __builtin_memcpy(&halves, source, sizeof(halves));
+  return _mm256_cvtph_ps(halves);
+}
 
 /// Loads the first `count` elements, none of them if it is negative, and reads no further; the
 /// remaining lanes are `other`.

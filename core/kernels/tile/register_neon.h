@@ -19,6 +19,10 @@ inline void StoreRegister(Register v, float* target) { vst1q_f32(target, v); }
 inline Integers LoadHalves(const uint16_t* source) {
   return __builtin_bit_cast(Integers, vmovl_u16(vld1_u16(source)));
 }
+/// Loads f16 values as f32.
+inline Register LoadF16(const uint16_t* source) {
+  return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(source)));
+}
 
 inline Register IfLess(Register a, Register b, Register yes, Register no) {
   return vbslq_f32(vcltq_f32(a, b), yes, no);

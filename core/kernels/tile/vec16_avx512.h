@@ -32,6 +32,12 @@ inline Integers LoadHalves(const uint16_t* source) {
   __builtin_memcpy(&halves, source, sizeof(halves));
   return __builtin_bit_cast(Integers, _mm512_cvtepu16_epi32(halves));
 }
+/// Loads f16 values as f32.
+inline Register LoadF16(const uint16_t* source) {
+  __m256i halves;
+  __builtin_memcpy(&halves, source, sizeof(halves));
+  return _mm512_cvtph_ps(halves);
+}
 
 inline __mmask16 FirstLanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 
