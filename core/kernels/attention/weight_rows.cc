@@ -9,6 +9,10 @@ namespace {
 /// The number of weights that are compared together.
 constexpr int64_t kTogether = 16;
 
+/// The most candidates that are kept in order, so that each new one tells which are not good
+/// enough.
+constexpr int64_t kMostOrdered = 64;
+
 bool AnyIsLarger(const float* weights, float least) {
   int any = 0;
   for (int64_t i = 0; i < kTogether; ++i) {
@@ -59,12 +63,31 @@ void WeightRows::TakeCandidates(int64_t row, const KeyTile& keys) {
     for (int64_t col = begin; col < begin + count; ++col) {
       // Keys come in order: a weight that is only equal to the least kept one comes later.
       if (weights[col] > best.least) {
-        best.all.push_back({weights[col], static_cast<int32_t>(keys.first_key + col)});
+        Add({weights[col], static_cast<int32_t>(keys.first_key + col)}, best);
       }
     }
+  }
+}
+
+/// Adds a candidate whose key comes after those of the others.
+void WeightRows::Add(const Candidate& candidate, Candidates& best) const {
+  best.all.push_back(candidate);
+  if (sequence_.top_k > kMostOrdered) {
     if (std::ssize(best.all) >= 2 * sequence_.top_k + kTogether) {
       KeepBest(best);
     }
+    return;
+  }
+  auto place = best.all.end() - 1;
+  for (; place != best.all.begin() && place[-1].weight < candidate.weight; --place) {
+    *place = place[-1];
+  }
+  *place = candidate;
+  if (std::ssize(best.all) > sequence_.top_k) {
+    best.all.pop_back();
+  }
+  if (std::ssize(best.all) == sequence_.top_k) {
+    best.least = best.all.back().weight;
   }
 }
 

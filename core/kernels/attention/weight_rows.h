@@ -31,8 +31,9 @@ class WeightRows {
       return a.weight > b.weight || (a.weight == b.weight && a.key < b.key);
     }
   };
-  /// Of a row so far: its best top_k keys, and others that are not dropped yet. `least` is the
-  /// top_k-th best weight as of the last drop, before that 0.
+  /// Of a row so far: its best top_k keys, in order if they are at most kMostOrdered, otherwise
+  /// with others that are not dropped yet. `least` is the top_k-th best weight as of the last drop,
+  /// before that 0.
   struct Candidates {
     std::vector<Candidate> all;
     float least = 0;
@@ -41,6 +42,7 @@ class WeightRows {
   static void DivideSorted(float sum, std::vector<Candidate>& sorted);
   float* RowOfWeights(int64_t row) const;
   void TakeCandidates(int64_t row, const KeyTile& keys);
+  void Add(const Candidate& candidate, Candidates& best) const;
   void KeepBest(Candidates& best) const;
 
   const TileSetup& setup_;

@@ -226,6 +226,41 @@ TEST(LawsTest, EqualTopWeightsComeInTheOrderOfTheirKeys) {
   EXPECT_GT(num_equal, 0);
 }
 
+// Some are kept in order as they come, more are sorted in the end: both find the same. Each key is
+// there three times, so that many weights are equal.
+TEST(LawsTest, AnyNumberOfTopWeightsAreTheLargest) {
+  constexpr int64_t kRows = 3;
+  constexpr int64_t kKeys = 1200;
+  AttentionProblem problem(17, Dtype::kF32, {kRows, kKeys, 1, 1, 16, 16});
+  float* const key_rows = problem.key.as<float>();
+  for (int64_t j = 400; j < kKeys; ++j) {
+    std::copy_n(key_rows + (j - 400) * 16, 16, key_rows + j * 16);
+  }
+  for (const int64_t count : {1, 2, 63, 64, 65, 200, 1200, 1300}) {
+    std::vector<float> weights(kRows * kKeys);
+    std::vector<float> top_weights(kRows * count);
+    std::vector<int32_t> top_keys(kRows * count);
+    AttentionSequence sequence = problem.Sequence();
+    sequence.weights = weights.data();
+    sequence.top_weights = {count, top_weights.data(), top_keys.data()};
+    ThreadPool pool(1);
+    Workspace workspace(pool);
+    ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+    for (int64_t row = 0; row < kRows; ++row) {
+      const float* of_row = weights.data() + row * kKeys;
+      std::vector<int32_t> keys(kKeys);
+      std::iota(keys.begin(), keys.end(), 0);
+      std::stable_sort(keys.begin(), keys.end(),
+                       [of_row](int32_t a, int32_t b) { return of_row[a] > of_row[b]; });
+      for (int64_t i = 0; i < count; ++i) {
+        const bool is_there = i < kKeys;
+        ASSERT_EQ(top_keys[row * count + i], is_there ? keys[i] : -1) << count << ", " << i;
+        ASSERT_EQ(top_weights[row * count + i], is_there ? of_row[keys[i]] : 0) << count;
+      }
+    }
+  }
+}
+
 TEST(LawsTest, StridedViewsGiveTheSameBits) {
   AttentionProblem dense(16, Dtype::kF32, {70, 70, 2, 2, 32, 32}, {.causal = true});
   RunAlone(dense);
