@@ -19,12 +19,14 @@ class AttentionCase final : public Case {
     std::memset(output_.data(), 0, output_.size_bytes());  // the system's pages are there
     int64_t first = 0;
     for (const int64_t length : LengthsOf(spec)) {
-      sequences_.push_back({.query = SliceTokens(Heads(query_), first, length),
+      const int64_t rows = RowsOf(length);
+      const int64_t first_row = first + length - rows;
+      sequences_.push_back({.query = SliceTokens(Heads(query_), first_row, rows),
                             .key = SliceTokens(Heads(key_), first, length),
                             .value = SliceTokens(Heads(value_), first, length),
                             .output = SliceTokens(DenseHeads(output_.data(), spec.dtype, Tokens(),
                                                              spec.num_heads, spec.head_dim),
-                                                  first, length),
+                                                  first_row, rows),
                             .options = {.causal = spec.causal,
                                         .window = spec.window,
                                         .prefix = spec.prefix,
@@ -47,7 +49,9 @@ class AttentionCase final : public Case {
     const auto value = Doubles(value_, last * kv_width, length * kv_width);
     std::vector<double> actual;
     std::vector<double> expected;
-    for (const int64_t row : SampleRows(length)) {
+    const int64_t rows = RowsOf(length);
+    for (const int64_t sample : SampleRows(rows)) {
+      const int64_t row = length - rows + sample;
       const auto result = reference::Attention(
           {1, length, spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, spec_.head_dim},
           Doubles(query_, (last + row) * width, width), key, value,
@@ -71,6 +75,7 @@ class AttentionCase final : public Case {
 
  private:
   int64_t Tokens() const { return TokensOf(spec_); }
+  int64_t RowsOf(int64_t length) const { return spec_.last_rows > 0 ? spec_.last_rows : length; }
 
   static HeadsView Heads(const Tensor& t) {
     return DenseHeads(t.data(), t.dtype(), t.shape()[0], t.shape()[1], t.shape()[2]);

@@ -16,16 +16,19 @@ const char* StorageName(KeyValueStorage storage) {
                                              : "int8";
 }
 
+const char* DtypeName(Dtype dtype) {
+  return dtype == Dtype::kF32 ? "f32" : dtype == Dtype::kBf16 ? "bf16" : "f16";
+}
+
 std::string CaseName(const CaseSpec& s) {
   std::string name = absl::StrCat(s.rows > 1              ? "prefill"
                                   : s.storage.has_value() ? "decode"
                                   : s.d_model > 0         ? "layer"
                                                           : "attention",
                                   "/",
-                                  s.storage.has_value()    ? StorageName(*s.storage)
-                                  : s.has_int8_weights     ? "int8"
-                                  : s.dtype == Dtype::kF32 ? "f32"
-                                                           : "bf16",
+                                  s.storage.has_value() ? StorageName(*s.storage)
+                                  : s.has_int8_weights  ? "int8"
+                                                        : DtypeName(s.dtype),
                                   "/");
   if (s.label.empty()) {
     const bool decodes_layer = s.storage.has_value() && s.d_model > 0;
@@ -54,6 +57,9 @@ std::string CaseName(const CaseSpec& s) {
   }
   if (s.window > 0) {
     absl::StrAppend(&name, "/window", s.window, s.prefix > 0 ? absl::StrCat("_", s.prefix) : "");
+  }
+  if (s.last_rows > 0) {
+    absl::StrAppend(&name, "/rows", s.last_rows);
   }
   return absl::StrCat(name, s.causal ? "/causal" : "", s.is_rotary ? "/rotary" : "", "/threads",
                       s.threads);
@@ -195,6 +201,24 @@ std::vector<CaseSpec> NarrowCases(Dtype dtype) {
   return cases;
 }
 
+/// Few rows of a sequence whose keys no cache of the server holds.
+std::vector<CaseSpec> FewRowsCases() {
+  std::vector<CaseSpec> cases;
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16, Dtype::kF16}) {
+    for (const int64_t rows : {1, 16, 64}) {
+      cases.push_back(Attention(dtype, 1, 16384, 12, false));
+      cases.back().last_rows = rows;
+    }
+  }
+  return cases;
+}
+
+/// Half precision, in which nothing is multiplied: it becomes f32 when it is packed.
+std::vector<CaseSpec> F16Cases() {
+  return {Attention(Dtype::kF16, 1, 128, 12, false), Attention(Dtype::kF16, 1, 512, 12, false),
+          Attention(Dtype::kF16, 64, 17, 12, false)};
+}
+
 /// Few rows of a layer whose weights no cache holds.
 std::vector<CaseSpec> LargeLayerCases() {
   std::vector<CaseSpec> cases;
@@ -258,8 +282,9 @@ std::vector<CaseSpec> AllCases(int max_threads) {
   std::vector<CaseSpec> cases;
   for (const std::vector<CaseSpec>& group :
        {CasesOf(Dtype::kF32), CasesOf(Dtype::kBf16), NarrowCases(Dtype::kF32),
-        NarrowCases(Dtype::kBf16), ManyRowsCases(), OtherSimilarityCases(), LargeLayerCases(),
-        Int8LayerCases(), CachedPrefillCases(), DecodeCases()}) {
+        NarrowCases(Dtype::kBf16), FewRowsCases(), F16Cases(), ManyRowsCases(),
+        OtherSimilarityCases(), LargeLayerCases(), Int8LayerCases(), CachedPrefillCases(),
+        DecodeCases()}) {
     for (const CaseSpec& spec : group) {
       for (int threads = 1; threads <= max_threads; ++threads) {
         cases.push_back(spec);
@@ -282,7 +307,8 @@ double Flop(const CaseSpec& s) {
     const double keys = is_linear      ? s.head_dim
                         : s.window > 0 ? s.window + s.prefix
                                        : length * (s.causal ? 0.5 : 1.0);
-    flop += 4.0 * length * keys * s.num_heads * s.head_dim + 8.0 * length * s.d_model * s.d_model;
+    const int64_t rows = s.last_rows > 0 ? s.last_rows : length;
+    flop += 4.0 * rows * keys * s.num_heads * s.head_dim + 8.0 * rows * s.d_model * s.d_model;
   }
   return flop;
 }

@@ -33,6 +33,8 @@ struct CaseSpec {
   double bandwidth = 0;
   int64_t window = 0;
   int64_t prefix = 0;
+  /// The query rows, the last ones of each sequence; 0: all.
+  int64_t last_rows = 0;
   /// In place of batch_size times seq_len, under this label.
   std::vector<int64_t> lengths = {};
   std::string label = {};

@@ -5,7 +5,9 @@
 #include <numbers>
 #include <span>
 
+#include "core/kernels/attention/head_tiles.h"
 #include "core/kernels/attention/key_tile.h"
+#include "core/kernels/attention/pack_keys.h"
 #include "core/kernels/attention/tile_logits.h"
 #include "core/kernels/attention/tile_products.h"
 #include "core/kernels/attention/tile_state.h"
@@ -43,6 +45,7 @@ class AttentionTile {
   void AttendTo(int64_t first_key, int64_t end_key);
   KeyTile& BeginKeyTile(int64_t index, int64_t first_key);
 
+  void PackKeys(const KeyTile& keys) const;
   void Score(const KeyTile& keys) const;
   bool HideKeys(const KeyTile& keys, const RowGroup& group) const;
   void Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum, bool rounds);
@@ -143,7 +146,35 @@ void AttentionTile::AttendTo(int64_t first_key, int64_t end_key) {
   }
 }
 
+/// Packs the columns that the groups need, and prefetches a key block ahead.
+void AttentionTile::PackKeys(const KeyTile& keys) const {
+  KeyRange columns{kKeyTile, 0};
+  for (const RowGroup& group : keys.groups()) {
+    columns = {std::min(columns.begin, group.part.begin), std::max(columns.end, group.part.end)};
+  }
+  const int64_t end = std::min(keys.first_key + columns.end, sequence_.kv_len());
+  for (int64_t key = keys.first_key + columns.begin; key < end; key += kKeyBlock) {
+    const int64_t next = key + kKeyBlock;
+    UpcomingRows upcoming = RowsOf(sequence_, setup_.tile.kv_head(), {next, next + kKeyBlock});
+    while (upcoming.part < upcoming.count) {
+      PrefetchSome(&upcoming);
+    }
+    attention::PackKeys({.sequence = &sequence_,
+                         .plan = &setup_.plan,
+                         .rotations = setup_.tile.rotations->key,
+                         .first_key = key,
+                         .count = std::min(kKeyBlock, end - key),
+                         .kv_head = setup_.tile.kv_head(),
+                         .page = setup_.tile.packed.pages[0],
+                         .page_key = keys.first_key},
+                        static_cast<std::byte*>(buffers_.values_copy));
+  }
+}
+
 void AttentionTile::Score(const KeyTile& keys) const {
+  if (setup_.tile.packs_keys) {
+    PackKeys(keys);
+  }
   if (setup_.expands()) {
     int64_t end = 0;
     for (const RowGroup& group : keys.groups()) {

@@ -78,8 +78,14 @@ PackedHead FlashAttention::HeadOf(const Prepared& prepared, const HeadWork& work
     const HeadPage* pages = cached->pages.empty() ? nullptr : &cached->pages[work.kv_head];
     return {pages, cached->num_kv_heads, cached->blocks_per_page, cached->storage};
   }
-  return {.pages = prepared.keeps ? &prepared.heads[work.kv_head] : &work.page,
-          .storage = StorageOf(*prepared.plan)};
+  const KeyValueStorage storage = StorageOf(*prepared.plan);
+  if (prepared.keeps) {
+    return {.pages = &prepared.heads[work.kv_head], .storage = storage};
+  }
+  if (!work.part->packs_ahead) {  // each key tile in the one page of a thread
+    return {.page_stride = 0, .blocks_per_page = kKeyTile / kKeyBlock, .storage = storage};
+  }
+  return {.pages = &work.page, .storage = storage};
 }
 
 int64_t FlashAttention::KeysNeeded(const RowRange& range) const {
@@ -115,6 +121,7 @@ void FlashAttention::AppendTiles(const HeadWork& work, std::vector<QueryTile>& t
   const int64_t end_head = (work.kv_head + 1) * group;
   for (int64_t head = work.kv_head * group; head < end_head;) {
     QueryTile tile = TileOf(prepared, HeadOf(prepared, work));
+    tile.packs_keys = prepared.packs_in_stages() && !work.part->packs_ahead;
     tile.first_head = head;
     tile.num_heads = std::min(heads_per_tile, end_head - head);
     // The last rows of a causal sequence cost most. They come first, so that the threads end at
@@ -145,7 +152,7 @@ absl::Status FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed
   for (HeadWork& work : pass) {
     const RowRange& range = work.part->range;
     const Prepared& p = prepared_[range.sequence];
-    if (p.packs_in_stages()) {
+    if (work.part->packs_ahead) {
       const HeadLayout layout = p.LayOut(work.part->keys);
       work.page = layout.At(memory);
       memory += layout.bytes;
@@ -166,7 +173,7 @@ absl::Status FlashAttention::AttendInPasses(std::span<const Part> parts, const S
   int64_t bytes = 0;
   for (const Part& part : parts) {
     const Prepared& p = prepared_[part.range.sequence];
-    const int64_t head_bytes = p.packs_in_stages() ? p.LayOut(part.keys).bytes : 0;
+    const int64_t head_bytes = part.packs_ahead ? p.LayOut(part.keys).bytes : 0;
     for (int64_t head = 0; head < p.num_kv_heads(); ++head) {
       if (!pass.empty() && (bytes + head_bytes > most_bytes || pass.size() == kMostHeads)) {
         RETURN_IF_ERROR(AttendPass(pass, bytes, slices));
@@ -254,12 +261,25 @@ absl::Status FlashAttention::AttendPrivately(std::span<const Part> parts, const 
   });
 }
 
+/// Whether each key is used by one tile alone, which then packs it. Packed ahead, the keys of a
+/// long head would be written to memory and read again for a few rows.
+bool FlashAttention::TilesPack(const RowRange& range) const {
+  const Prepared& p = prepared_[range.sequence];
+  return !p.is_cached() && !p.is_linear() && range.rows * p.sequence.group() <= kQueryTile;
+}
+
+FlashAttention::Part FlashAttention::PartOf(const RowRange& range) const {
+  if (!prepared_[range.sequence].packs_in_stages()) {
+    return {range};
+  }
+  return {range, KeysNeeded(range), !TilesPack(range)};
+}
+
 absl::Status FlashAttention::Attend(const Stage& stage, const Slices& slices) {
   std::vector<Part> parts;
   parts.reserve(std::distance(stage.begin(), stage.end()));
   for (const RowRange& range : stage) {
-    const bool packs = prepared_[range.sequence].packs_in_stages();
-    parts.push_back({range, packs ? KeysNeeded(range) : 0});
+    parts.push_back(PartOf(range));
   }
   return CanPackPrivately(parts, slices) ? AttendPrivately(parts, slices)
                                          : AttendInPasses(parts, slices);

@@ -33,7 +33,8 @@ namespace attention {
 /// kMostPadding times the unpacked size of the stage's keys and values, whichever is more, but at
 /// least one head is packed. A sequence keeps its packed keys and values from stage to stage only
 /// if they take at most kMostPadding times their unpacked size (Expect). Others are packed again in
-/// every stage, so their stages should be long (LeastStageRows).
+/// every stage, so their stages should be long (LeastStageRows). Keys that one query tile alone
+/// needs are packed a key tile at a time.
 class FlashAttention {
  public:
   static constexpr int64_t kPackedBytes = 16 << 20;
@@ -91,10 +92,11 @@ class FlashAttention {
     int64_t KeptBytes() const;
     bool MayKeep() const { return KeptBytes() <= kMostPadding * OwnBytes(); }
   };
-  /// A row range of a stage, and the number of keys that the stage packs for it.
+  /// A row range of a stage.
   struct Part {
     RowRange range;
-    int64_t keys = 0;
+    int64_t keys = 0;          // to be packed for it in this stage
+    bool packs_ahead = false;  // before its tiles are computed, which otherwise pack them
   };
   /// The rows of a part that attend to one key/value head.
   struct HeadWork {
@@ -109,6 +111,8 @@ class FlashAttention {
   QueryTile TileOf(const Prepared& prepared, const PackedHead& packed) const;
   KeysToPack KeysOf(const RowRange& keys, int64_t kv_head, const HeadPage& page) const;
   absl::Status Pack(std::span<const KeysToPack> heads, const Slices& slices) const;
+  bool TilesPack(const RowRange& range) const;
+  Part PartOf(const RowRange& range) const;
   int64_t OwnBytes(std::span<const Part> parts) const;
   double HeadFlops(const Part& part) const;
   absl::Status AttendInPasses(std::span<const Part> parts, const Slices& slices);

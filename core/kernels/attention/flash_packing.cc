@@ -55,16 +55,18 @@ int64_t FlashAttention::LeastStageRows() const {
 
 void FlashAttention::Expect(std::span<const Stage> stages) {
   std::vector<int64_t> num_stages(prepared_.size());
+  std::vector<bool> tiles_pack(prepared_.size());
   for (const Stage& stage : stages) {
     for (const RowRange& range : stage) {
       ++num_stages[range.sequence];
+      tiles_pack[range.sequence] = TilesPack(range);
     }
   }
   int64_t bytes = 0;
   for (size_t i = 0; i < prepared_.size(); ++i) {
     Prepared& p = prepared_[i];
     const bool is_wanted =
-        num_stages[i] > 1 || (num_stages[i] == 1 && p.KeptBytes() > kPackedBytes);
+        num_stages[i] > 1 || (num_stages[i] == 1 && p.KeptBytes() > kPackedBytes && !tiles_pack[i]);
     p.keeps = is_wanted && p.MayKeep();
     bytes += p.keeps ? p.KeptBytes() : 0;
   }

@@ -24,6 +24,13 @@ void AddQuery(const HeadTiles& tiles, int64_t tile, UpcomingRows& upcoming) {
               upcoming);
 }
 
+void AddKeys(const FlashSequence& sequence, int64_t kv_head, KeyRange keys,
+             UpcomingRows& upcoming) {
+  const int64_t count = keys.end - keys.begin;
+  AddHeadRows(sequence.key, kv_head, keys.begin, count, upcoming);
+  AddHeadRows(sequence.value, kv_head, keys.begin, count, upcoming);
+}
+
 }  // namespace
 
 UpcomingRows RowsAfter(const HeadTiles& tiles, int64_t tile, const HeadTiles* next) {
@@ -37,11 +44,16 @@ UpcomingRows RowsAfter(const HeadTiles& tiles, int64_t tile, const HeadTiles* ne
   }
   if (next != nullptr) {
     const int64_t first = next->keys * tile / tiles.size();
-    const int64_t count = next->keys * (tile + 1) / tiles.size() - first;
-    AddHeadRows(next->sequence->key, next->kv_head, first, count, upcoming);
-    AddHeadRows(next->sequence->value, next->kv_head, first, count, upcoming);
+    const int64_t end = next->keys * (tile + 1) / tiles.size();
+    AddKeys(*next->sequence, next->kv_head, {first, end}, upcoming);
   }
   return upcoming;
+}
+
+UpcomingRows RowsOf(const FlashSequence& sequence, int64_t kv_head, KeyRange keys) {
+  UpcomingRows rows;
+  AddKeys(sequence, kv_head, {keys.begin, std::min(keys.end, sequence.kv_len())}, rows);
+  return rows;
 }
 
 }  // namespace attention

@@ -21,7 +21,8 @@ void PackValues(const KeysToPack& keys, int64_t row, int64_t rows) {
   const int64_t columns = keys.page.value_columns;
   const auto element_bytes = static_cast<int64_t>(SizeOf(plan.compute()));
   const PackSource source = SourceRows(keys.sequence->value, row, rows, keys.kv_head);
-  std::byte* target = keys.page.values + row * columns * element_bytes;
+  const int64_t before = row - keys.page_key;
+  std::byte* target = keys.page.values + before * columns * element_bytes;
   bool are_finite = true;
   for (int64_t first = 0; first < plan.value_width(); first += columns) {
     const PackSource panel{ElementAt(source.data, source.dtype, first), source.dtype, source.stride,
@@ -29,7 +30,7 @@ void PackValues(const KeysToPack& keys, int64_t row, int64_t rows) {
     are_finite &= CurrentTileKernels().pack_rows(panel, plan.compute(), columns, target);
     target += keys.page.panel_bytes;
   }
-  keys.page.values_are_finite[row / kKeyBlock] = are_finite;
+  keys.page.values_are_finite[before / kKeyBlock] = are_finite;
 }
 
 }  // namespace
@@ -51,7 +52,7 @@ void PackKeys(const KeysToPack& keys, std::byte* scratch) {
   const int64_t end = keys.first_key + keys.count;
   for (int64_t row = keys.first_key; row < end; row += kKeyBlock) {
     const int64_t rows = std::min(kKeyBlock, end - row);
-    const int64_t block = row / kKeyBlock;
+    const int64_t block = (row - keys.page_key) / kKeyBlock;
     PackSource key = SourceRows(sequence.key, row, rows, keys.kv_head);
     const HeadPreparation preparation{
         .norm = sequence.options.key_norm,

@@ -19,8 +19,8 @@ struct KeysToPack {
   int64_t first_key = 0;
   int64_t count = 0;
   int64_t kv_head = 0;
-  /// The memory of the head, from key 0 on.
   HeadPage page;
+  int64_t page_key = 0;  // the key with which the page begins, a multiple of kKeyBlock
 };
 
 /// Returns the format in which keys are packed that no cache holds.

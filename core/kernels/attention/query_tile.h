@@ -58,6 +58,9 @@ struct QueryTile {
   const FlashSequence* sequence = nullptr;
   const SequenceRotations* rotations = nullptr;  // when the sequence is rotary
   PackedHead packed;
+  /// Whether the tile packs its keys and values itself, a key tile at a time, since no other tile
+  /// needs them. `packed` then has one page, of a key tile, in the memory of the thread.
+  bool packs_keys = false;
   int64_t first_head = 0;
   int64_t num_heads = 1;
   int64_t first_row = 0;
@@ -68,6 +71,7 @@ struct QueryTile {
   UpcomingRows* upcoming = nullptr;
 
   int64_t rows() const { return num_heads * rows_per_head; }
+  int64_t kv_head() const { return first_head / sequence->group(); }
 };
 
 }  // namespace attention

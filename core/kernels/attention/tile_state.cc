@@ -117,7 +117,7 @@ TileSetup::TileSetup(const QueryTile& query_tile)
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
       has_few_rows(HasFewRows(tile)),
       operands(OperandsOf(tile, has_few_rows)),
-      tiles_at_once(has_few_rows && !expands() ? kFewRowTilesAtOnce : 1),
+      tiles_at_once(has_few_rows && !expands() && !tile.packs_keys ? kFewRowTilesAtOnce : 1),
       shapes_logits(ShapesLogits(sequence.options)),
       scale_log2e(ExponentScale(sequence.options)) {}
 

@@ -1,5 +1,9 @@
 #include "core/kernels/attention/tile_tasks.h"
 
+#include <algorithm>
+
+#include "core/kernels/attention/pack_keys.h"
+
 namespace attention {
 namespace {
 
@@ -18,9 +22,16 @@ int64_t KeysOf(const QueryTile& tile) {
   return tile.sequence->visibility().MostKeys(tile.first_row, tile.rows_per_head);
 }
 
-/// Estimates the time of a tile, in rows times keys.
+/// Estimates the time of a tile, in rows times keys. A key and its value are packed in about the
+/// time of kFewRows rows.
 double CostOf(const QueryTile& tile) {
-  return static_cast<double>(tile.rows()) * static_cast<double>(KeysOf(tile));
+  const int64_t rows = tile.rows() + (tile.packs_keys ? kFewRows : 0);
+  return static_cast<double>(rows) * static_cast<double>(KeysOf(tile));
+}
+
+/// The layout of the page of a tile that packs its keys.
+HeadLayout LayOutPage(const QueryTile& tile) {
+  return LayOutHead(*tile.plan, tile.sequence->options.similarity, kKeyTile);
 }
 
 bool CanDivide(const QueryTile& tile) { return tile.with_output && KeysOf(tile) > kKeySection; }
@@ -47,6 +58,7 @@ TileTasks::TileTasks(std::span<const QueryTile> tiles, Workspace& workspace)
     if (expanding_ == nullptr && ExpandsKeys(tile)) {
       expanding_ = tile.plan;
     }
+    page_bytes_ = std::max(page_bytes_, tile.packs_keys ? LayOutPage(tile).bytes : 0);
   }
   const int threads = workspace.pool().num_threads();
   const double large = kLargeShare * cost / threads;
@@ -107,29 +119,41 @@ void TileTasks::ReserveExpandedKeys() {
   }
 }
 
-TileMemory TileTasks::MemoryOf(int worker, size_t scratch_bytes) {
-  return {workspace_.Scratch(worker, scratch_bytes),
-          expanding_ == nullptr ? nullptr : &expanded_[worker]};
+/// Calls run(tile, memory), where `tile` has a page of the thread if it packs its keys.
+template <typename F>
+void TileTasks::RunTile(const QueryTile& tile, int worker, size_t scratch_bytes, const F& run) {
+  const KernelRun kernel_run;
+  std::byte* scratch = workspace_.Scratch(worker, page_bytes_ + scratch_bytes);
+  const TileMemory memory{scratch + page_bytes_,
+                          expanding_ == nullptr ? nullptr : &expanded_[worker]};
+  if (!tile.packs_keys) {
+    return run(tile, memory);
+  }
+  const HeadPage page = LayOutPage(tile).At(scratch);
+  QueryTile with_page = tile;
+  with_page.packed.pages = &page;
+  run(with_page, memory);
 }
 
 void TileTasks::Run(size_t scratch_bytes) {
   ReserveSums();
   ReserveExpandedKeys();
   workspace_.pool().ParallelFor(std::ssize(tasks_), [&](int64_t i, int worker) {
-    const KernelRun run;
     const Task& task = tasks_[i];
-    const TileMemory memory = MemoryOf(worker, scratch_bytes);
-    if (task.section == kWholeTile) {
-      AttendTile(*task.tile, memory);
-    } else {
-      AttendToSection(*task.tile, task.section, sums_[task.sums], memory);
-    }
+    RunTile(*task.tile, worker, scratch_bytes, [&](const QueryTile& tile, TileMemory memory) {
+      if (task.section == kWholeTile) {
+        AttendTile(tile, memory);
+      } else {
+        AttendToSection(tile, task.section, sums_[task.sums], memory);
+      }
+    });
   });
   workspace_.pool().ParallelFor(std::ssize(divided_), [&](int64_t i, int worker) {
-    const KernelRun run;
     const DividedTile& divided = divided_[i];
-    MergeSections(*divided.tile, std::span(sums_).subspan(divided.first_sums, divided.count),
-                  MemoryOf(worker, scratch_bytes));
+    const auto sections = std::span(sums_).subspan(divided.first_sums, divided.count);
+    RunTile(*divided.tile, worker, scratch_bytes, [&](const QueryTile& tile, TileMemory memory) {
+      MergeSections(tile, sections, memory);
+    });
   });
 }
 

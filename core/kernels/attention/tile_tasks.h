@@ -41,13 +41,15 @@ class TileTasks {
   };
   static constexpr int64_t kWholeTile = -1;
 
+  template <typename F>
+  void RunTile(const QueryTile& tile, int worker, size_t scratch_bytes, const F& run);
   void Divide(const QueryTile& tile, SectionRange sections);
   void ReserveSums();
   void ReserveExpandedKeys();
-  TileMemory MemoryOf(int worker, size_t scratch_bytes);
 
   Workspace& workspace_;
   std::vector<Task> tasks_;
+  int64_t page_bytes_ = 0;  // the largest page of a tile that packs its keys
   std::vector<DividedTile> divided_;
   std::vector<TileSums> sums_;                // of the sections of all divided tiles
   const AttentionPlan* expanding_ = nullptr;  // of a tile that expands its keys; null: none does

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/attention/attention.h"
+#include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "tests/core/layers/test_layer.h"
 #include "tests/support/allocation_meter.h"
@@ -112,6 +113,39 @@ TEST_P(PackedMemoryTest, IsASmallMultipleOfTheOperands) {
     EXPECT_LE(Compute(way), kFreeBytes + kMultiple * operand_bytes) << way.name;
     expected = expected.empty() ? Bytes(output_) : expected;
     EXPECT_TRUE(Bytes(output_) == expected) << way.name;
+  }
+}
+
+// Keys that few rows use once are packed a key tile at a time, not a head at a time.
+TEST(PackedMemoryOfFewRowsTest, DoesNotGrowWithTheKeys) {
+  constexpr int64_t kHeads = 2;
+  constexpr int64_t kWidth = 64;
+  constexpr int64_t kRows = 64;
+  const auto peak_bytes = [](int64_t keys, bool is_streamed) {
+    const Tensor query = SeededTensor(1, Dtype::kF32, {kRows, kHeads, kWidth});
+    const Tensor key = SeededTensor(2, Dtype::kF32, {keys, kHeads, kWidth});
+    Tensor output(Dtype::kF32, {kRows, kHeads, kWidth});
+    const HeadsView heads = DenseHeads<const void*>(key.data(), Dtype::kF32, keys, kHeads, kWidth);
+    const AttentionSequence sequence{
+        .query = DenseHeads<const void*>(query.data(), Dtype::kF32, kRows, kHeads, kWidth),
+        .key = heads,
+        .value = heads,
+        .output = DenseHeads(output.data(), Dtype::kF32, kRows, kHeads, kWidth)};
+    ThreadPool pool(2);
+    Workspace workspace(pool);
+    const AllocationMeter meter;
+    AttentionStages stages;
+    if (is_streamed) {
+      stages.on_rows = [](const RowRange&) { return true; };
+    }
+    EXPECT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace, stages), IsOk());
+    return meter.peak_bytes();
+  };
+  for (const bool is_streamed : {false, true}) {
+    peak_bytes(40000, is_streamed);  // makes the kernels
+    const int64_t few = peak_bytes(20000, is_streamed);
+    EXPECT_LE(peak_bytes(40000, is_streamed), few + kMiB) << is_streamed;
+    EXPECT_LE(few, 4 * kMiB) << is_streamed;
   }
 }
 
