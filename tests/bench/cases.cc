@@ -60,6 +60,8 @@ std::string CaseName(const CaseSpec& s) {
   }
   if (s.last_rows > 0) {
     absl::StrAppend(&name, "/rows", s.last_rows);
+  } else if (s.rows > 1 && s.rows < s.seq_len) {
+    absl::StrAppend(&name, "/rows", s.rows);
   }
   return absl::StrCat(name, s.causal ? "/causal" : "", s.is_rotary ? "/rotary" : "", "/threads",
                       s.threads);
@@ -241,20 +243,25 @@ std::vector<CaseSpec> Int8LayerCases() {
   return cases;
 }
 
-/// 512 rows against as many cached tokens.
+/// 512 rows against as many cached tokens, and four tokens of which a draft was made.
 std::vector<CaseSpec> CachedPrefillCases() {
   std::vector<CaseSpec> cases;
   for (const KeyValueStorage storage :
        {KeyValueStorage::kF32, KeyValueStorage::kBf16, KeyValueStorage::kInt8}) {
     cases.push_back(Decode(storage, 12, 12, 64));
     cases.back().seq_len = cases.back().rows = 512;
+    for (const int64_t seq_len : {128, 16384}) {
+      cases.push_back(Decode(storage, 32, 8, 128));
+      cases.back().seq_len = seq_len;
+      cases.back().rows = 4;
+    }
   }
   return cases;
 }
 
-/// 16k tokens in the cache: grouped heads, one key/value head for each query head, and fewer
-/// key/value heads than most processors have threads. Then layers
-/// of many sequences with short caches.
+/// 16k tokens in the cache: grouped heads, one key/value head for each query head, fewer key/value
+/// heads than most processors have threads, and groups of 16 heads. Then layers of many sequences
+/// with short caches.
 std::vector<CaseSpec> DecodeCases() {
   std::vector<CaseSpec> cases;
   for (const KeyValueStorage storage :
@@ -262,6 +269,7 @@ std::vector<CaseSpec> DecodeCases() {
     cases.push_back(Decode(storage, 32, 8, 128));
     cases.push_back(Decode(storage, 12, 12, 64));
     cases.push_back(Decode(storage, 8, 2, 128));
+    cases.push_back(Decode(storage, 32, 2, 128));
   }
   for (const KeyValueStorage storage : {KeyValueStorage::kF32, KeyValueStorage::kBf16}) {
     for (const int64_t batch_size : {1, 64, 1000}) {

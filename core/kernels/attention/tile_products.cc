@@ -118,19 +118,19 @@ void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int6
   }
   for (int64_t depth = 0; depth < plan_.depth(); depth += chain) {
     const int64_t taken = std::min(chain, plan_.depth() - depth);
-    setup_.kernels.few_row_product({.processor = setup_.processor,
-                                    .operands = types.operands,
-                                    .a = query + depth * types.element_bytes,
-                                    .a_stride = plan_.depth() * types.element_bytes,
-                                    .rows = part.rows,
-                                    .b = block + depth / types.rows_together * kKeyBlock * 4,
-                                    .b_stride = kKeyBlock * 4,
-                                    .steps = taken / types.rows_together,
-                                    .cols = std::min(kKeyBlock, part.end - col),
-                                    .tile_steps = MatrixTileSteps(taken),
-                                    .c = keys.ScoreRow(part.first_row) + col,
-                                    .c_stride = kScoreStride * 4,
-                                    .accumulate = depth > 0});
+    MultiplyByFewRows(setup_.kernels, {.processor = setup_.processor,
+                                       .operands = types.operands,
+                                       .a = query + depth * types.element_bytes,
+                                       .a_stride = plan_.depth() * types.element_bytes,
+                                       .rows = part.rows,
+                                       .b = block + depth / types.rows_together * kKeyBlock * 4,
+                                       .b_stride = kKeyBlock * 4,
+                                       .steps = taken / types.rows_together,
+                                       .cols = std::min(kKeyBlock, part.end - col),
+                                       .tile_steps = MatrixTileSteps(taken),
+                                       .c = keys.ScoreRow(part.first_row) + col,
+                                       .c_stride = kScoreStride * 4,
+                                       .accumulate = depth > 0});
   }
 }
 
@@ -201,19 +201,19 @@ struct TileProducts::Chain {
 };
 
 void TileProducts::AddChain(const Chain& chain, void* sums, bool accumulate) const {
-  setup_.kernels.few_row_product({.processor = setup_.processor,
-                                  .operands = chain.types.operands,
-                                  .a = chain.probabilities,
-                                  .a_stride = kScoreStride * chain.types.element_bytes,
-                                  .rows = chain.rows,
-                                  .b = chain.values,
-                                  .b_stride = chain.columns * 4,
-                                  .steps = chain.keys / chain.types.rows_together,
-                                  .cols = chain.columns,
-                                  .tile_steps = MatrixTileSteps(chain.keys),
-                                  .c = sums,
-                                  .c_stride = plan_.value_width() * 4,
-                                  .accumulate = accumulate});
+  MultiplyByFewRows(setup_.kernels, {.processor = setup_.processor,
+                                     .operands = chain.types.operands,
+                                     .a = chain.probabilities,
+                                     .a_stride = kScoreStride * chain.types.element_bytes,
+                                     .rows = chain.rows,
+                                     .b = chain.values,
+                                     .b_stride = chain.columns * 4,
+                                     .steps = chain.keys / chain.types.rows_together,
+                                     .cols = chain.columns,
+                                     .tile_steps = MatrixTileSteps(chain.keys),
+                                     .c = sums,
+                                     .c_stride = plan_.value_width() * 4,
+                                     .accumulate = accumulate});
 }
 
 /// Reads the values from values_copy with `is_copied`, else where they are stored.

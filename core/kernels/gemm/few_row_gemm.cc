@@ -1,7 +1,5 @@
 #include "core/kernels/gemm/few_row_gemm.h"
 
-#include <algorithm>
-
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 
@@ -13,22 +11,19 @@ class FewRowGemm final : public Gemm {
   explicit FewRowGemm(const GemmShape& shape) : shape_(shape) {}
 
   void Run(const void* a, const void* b, void* c) const override {
-    const TileKernels& kernels = CurrentTileKernels();
     const auto element_bytes = shape_.int8 ? 1 : static_cast<int64_t>(SizeOf(shape_.dtype));
-    for (int64_t row = 0; row < shape_.m; row += kFewRows) {
-      kernels.few_row_product({.processor = processor_,
-                               .operands = Operands(),
-                               .a = static_cast<const char*>(a) + row * shape_.lda * element_bytes,
-                               .a_stride = shape_.lda * element_bytes,
-                               .rows = std::min(kFewRows, shape_.m - row),
-                               .b = b,
-                               .b_stride = shape_.ldb * 4,
-                               .steps = shape_.k / RowsTogether(),
-                               .cols = shape_.n,
-                               .c = static_cast<char*>(c) + row * shape_.ldc * 4,
-                               .c_stride = shape_.ldc * 4,
-                               .accumulate = shape_.accumulate});
-    }
+    MultiplyByFewRows(CurrentTileKernels(), {.processor = processor_,
+                                             .operands = Operands(),
+                                             .a = a,
+                                             .a_stride = shape_.lda * element_bytes,
+                                             .rows = shape_.m,
+                                             .b = b,
+                                             .b_stride = shape_.ldb * 4,
+                                             .steps = shape_.k / RowsTogether(),
+                                             .cols = shape_.n,
+                                             .c = c,
+                                             .c_stride = shape_.ldc * 4,
+                                             .accumulate = shape_.accumulate});
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "core/kernels/tile/tile_kernels.h"
 
+#include <algorithm>
+
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tables.h"
 
@@ -26,6 +28,16 @@ const TileKernels& CurrentTileKernels() {
   }
   return kTileKernelsSse41;
 #endif
+}
+
+void MultiplyByFewRows(const TileKernels& kernels, const FewRowProduct& product) {
+  FewRowProduct part = product;
+  for (int64_t row = 0; row < product.rows; row += kFewRows) {
+    part.rows = std::min(kFewRows, product.rows - row);
+    part.a = static_cast<const char*>(product.a) + row * product.a_stride;
+    part.c = static_cast<char*>(product.c) + row * product.c_stride;
+    kernels.few_row_product(part);
+  }
 }
 
 }  // namespace attention

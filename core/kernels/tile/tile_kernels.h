@@ -279,4 +279,7 @@ struct TileKernels {
 /// Returns the functions for CurrentIsa(), of static lifetime.
 const TileKernels& CurrentTileKernels();
 
+/// Computes `product`, which may have any number of rows, as few-row products of kFewRows rows.
+void MultiplyByFewRows(const TileKernels& kernels, const FewRowProduct& product);
+
 }  // namespace attention

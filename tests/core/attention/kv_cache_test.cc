@@ -210,7 +210,7 @@ TEST(KvCacheTest, AForkContinuesAsIfItsTokensWereTheOnlyOnes) {
         fork.cache() = original.cache().Fork();
         ASSERT_THAT(fork.cache().Truncate(kept), IsOk());
         ASSERT_THAT(one.Append(kept), IsOk());
-        for (const int64_t count : {int64_t{1}, int64_t{3}, int64_t{9}, int64_t{120}}) {
+        for (const int64_t count : {int64_t{1}, int64_t{3}, int64_t{5}, int64_t{9}, int64_t{120}}) {
           for (CachedSequence* sequence : {&one, &fork}) {
             ASSERT_THAT(sequence->Append(count), IsOk());
             sequence->Attend(count, 2);
