@@ -58,7 +58,7 @@ size_t KvCache::SizeBytes(const KvCacheShape& shape, int64_t length) {
          (rest == 0 ? 0 : KvPage::SizeBytes(shape, CapacityFor(rest, shape.page_tokens)));
 }
 
-const KvPage* KvCache::OwnPage(int64_t index) const {
+const KvPage* KvCache::OwnPage(int64_t index, int64_t leaving) const {
   if (index == next_page() && tail_ != nullptr) {
     return tail_.get();
   }
@@ -66,22 +66,21 @@ const KvPage* KvCache::OwnPage(int64_t index) const {
     return nullptr;
   }
   const bool is_own =
-      index >= first_own_page_ || (index == next_page() && pages_[index].use_count() == 1);
+      index >= first_own_page_ || (index == next_page() && NumSharing(length_) <= 1 + leaving);
   return is_own ? pages_[index].get() : nullptr;
 }
 
-int64_t KvCache::CapacityToMake(int64_t index, int64_t end) const {
+int64_t KvCache::CapacityToMake(int64_t index, int64_t end, const KvPage* own) const {
   const int64_t needed = std::min(end - index * page_tokens(), page_tokens());
-  const KvPage* own = OwnPage(index);
   return own != nullptr && own->capacity() >= needed ? 0 : CapacityFor(needed, page_tokens());
 }
 
-KvGrowth KvCache::GrowthFor(int64_t tokens) const {
+KvGrowth KvCache::GrowthFor(int64_t tokens, int64_t leaving) const {
   KvGrowth growth;
   const int64_t end = EndWith(tokens);
   for (int64_t i = next_page(); i * page_tokens() < end; ++i) {
-    if (const int64_t capacity = CapacityToMake(i, end); capacity > 0) {
-      const KvPage* replaced = OwnPage(i);
+    const KvPage* replaced = OwnPage(i, leaving);
+    if (const int64_t capacity = CapacityToMake(i, end, replaced); capacity > 0) {
       const auto bytes = static_cast<int64_t>(KvPage::SizeBytes(shape_, capacity));
       growth +=
           {bytes - (replaced == nullptr ? 0 : static_cast<int64_t>(replaced->size_bytes())), bytes};
@@ -95,12 +94,12 @@ absl::StatusOr<std::vector<std::shared_ptr<KvPage>>> KvCache::MakePages(int64_t 
   std::vector<std::shared_ptr<KvPage>> fresh;
   size_t replaced_bytes = 0;
   for (int64_t i = next_page(); i * page_tokens() < end; ++i) {
-    const int64_t capacity = CapacityToMake(i, end);
+    const KvPage* replaced = OwnPage(i);
+    const int64_t capacity = CapacityToMake(i, end, replaced);
     if (capacity == 0) {
       fresh.push_back(nullptr);
       continue;
     }
-    const KvPage* replaced = OwnPage(i);
     replaced_bytes += replaced == nullptr ? 0 : replaced->size_bytes();
     fresh.push_back(KvPage::Make(shape_, capacity, memory_, replaced_bytes));
     if (fresh.back() == nullptr) {
@@ -147,7 +146,8 @@ absl::Status KvCache::Reserve(int64_t tokens) {
 size_t KvCache::BytesToMove(int64_t tokens) const {
   const KvPage* own =
       length_ % page_tokens() > 0 && tail_ == nullptr ? OwnPage(next_page()) : nullptr;
-  return own != nullptr && CapacityToMake(next_page(), EndWith(tokens)) > 0 ? own->size_bytes() : 0;
+  return own != nullptr && CapacityToMake(next_page(), EndWith(tokens), own) > 0 ? own->size_bytes()
+                                                                                 : 0;
 }
 
 // REQUIRES: the vectors have room.

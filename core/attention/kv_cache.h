@@ -65,8 +65,9 @@ class KvCache {
   /// as free (BytesToMove). RESOURCE_EXHAUSTED as for Append; INVALID_ARGUMENT for a negative
   /// number. After an error the cache is unchanged.
   absl::Status Reserve(int64_t tokens);
-  /// Returns the memory that Reserve would take. REQUIRES: `tokens` are as many as it accepts.
-  KvGrowth GrowthFor(int64_t tokens) const;
+  /// Returns the memory that Reserve would take once `leaving` of the caches that share the last
+  /// page are gone. REQUIRES: `tokens` are as many as it accepts.
+  KvGrowth GrowthFor(int64_t tokens, int64_t leaving = 0) const;
   const KvMemory& memory() const { return *memory_; }
   /// Returns about how many bytes Reserve would copy.
   size_t BytesToMove(int64_t tokens) const;
@@ -116,9 +117,11 @@ class KvCache {
   int64_t page_tokens() const { return shape_.page_tokens; }
   /// Returns the page if it may be written to: no other cache shares it, or none does any more. No
   /// other cache can begin to share it meanwhile, since that takes this cache. Null: there is none.
-  const KvPage* OwnPage(int64_t index) const;
-  /// Returns the capacity of the page that Reserve must make; 0: the page stays as it is.
-  int64_t CapacityToMake(int64_t index, int64_t end) const;
+  /// `leaving` caches count as gone.
+  const KvPage* OwnPage(int64_t index, int64_t leaving = 0) const;
+  /// Returns the capacity of the page that Reserve must make, where `own` is the OwnPage; 0: the
+  /// page stays as it is.
+  int64_t CapacityToMake(int64_t index, int64_t end, const KvPage* own) const;
   /// Makes the pages from next_page() on for `tokens` more; null: the page stays as it is. Returns
   /// the errors of Reserve.
   absl::StatusOr<std::vector<std::shared_ptr<KvPage>>> MakePages(int64_t tokens);

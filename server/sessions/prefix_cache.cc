@@ -174,9 +174,14 @@ bool PrefixCache::EvictFirst(
   if (first == leaves_.end()) {
     return false;
   }
+  Evict(first);
+  return true;
+}
+
+void PrefixCache::Evict(Leaves::const_iterator leaf) {
   ++counts_.evictions;
-  const auto [tree, node] = first->second;
-  auto entry = leaves_.extract(first);
+  const auto [tree, node] = leaf->second;
+  auto entry = leaves_.extract(leaf);
   PrefixTree::Node* const parent = node->parent;
   tree->second.tree.Remove(node, removed_.parts);
   Count(tree->second);
@@ -187,6 +192,45 @@ bool PrefixCache::EvictFirst(
     entry.mapped().node = parent;
     leaves_.insert(std::move(entry));
   }
+}
+
+PrefixCache::Leaves::const_iterator PrefixCache::FindSharing(const void* page) const {
+  return std::ranges::find_if(leaves_, [page](const auto& leaf) {
+    return PrefixTree::LastPage(*leaf.second.node) == page;
+  });
+}
+
+int64_t PrefixCache::CountSharing(const void* page) const {
+  const auto leaf = FindSharing(page);
+  return leaf == leaves_.end()
+             ? 0
+             : leaf->second.tree->second.tree.NumSharingLastPage(*leaf->second.node);
+}
+
+int64_t PrefixCache::NumSharing(const void* page) const {
+  MutexLock lock(mutex_);
+  return CountSharing(page);
+}
+
+bool PrefixCache::StopSharing(const void* page) {
+  Removed removed;  // destroyed without the lock
+  MutexLock lock(mutex_);
+  if (CountSharing(page) == 0) {
+    return false;
+  }
+  auto leaf = FindSharing(page);
+  Owned& owned = leaf->second.tree->second;
+  PrefixTree::Node* parent = nullptr;
+  removed_.parts.pages.reserve(removed_.parts.pages.size() + leaf->second.node->caches.size());
+  for (; leaf != leaves_.end(); leaf = FindSharing(page)) {
+    parent = leaf->second.node->parent;
+    Evict(leaf);
+  }
+  if (!parent->is_leaf()) {
+    owned.tree.ShareLastPages(*parent->children.begin()->second, removed_.parts);
+    Count(owned);
+  }
+  removed = std::exchange(removed_, {});
   return true;
 }
 

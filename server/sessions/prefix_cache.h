@@ -104,6 +104,13 @@ class PrefixCache {
   /// or of accounts that have more of that memory by `bytes_of`. Returns false when there is none.
   bool EvictFor(const std::string& account,
                 absl::FunctionRef<int64_t(const std::string&)> bytes_of);
+  /// Returns how many prefixes share `page` as the page of their last token, if StopSharing can
+  /// make them give it up; 0: there are none, or a request waits for one of them.
+  int64_t NumSharing(const void* page) const;
+  /// Removes these prefixes though somebody uses the page, who then need not copy it to write to
+  /// it. Those with which others begin get the page of another instead. Returns false when there
+  /// are none.
+  bool StopSharing(const void* page);
   /// Gives back the memory of what has left the cache. Returns false when there was nothing.
   bool DestroyRemoved();
   /// Removes the prefixes of models that are gone.
@@ -160,6 +167,12 @@ class PrefixCache {
   /// throw.
   bool EvictFirst(absl::FunctionRef<bool(const Owned& owned, const PrefixTree::Node& leaf)> may_go)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Removes a leaf. Does not throw.
+  void Evict(Leaves::const_iterator leaf) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Does what NumSharing does.
+  int64_t CountSharing(const void* page) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Returns a leaf whose last token is in `page`, or leaves_.end().
+  Leaves::const_iterator FindSharing(const void* page) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Takes the tree out of the map. REQUIRES: its leaves were removed.
   Trees::node_type Extract(Trees::iterator tree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Removes a tree with all its leaves. Returns the next tree.

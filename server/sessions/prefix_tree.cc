@@ -153,25 +153,23 @@ PrefixTree::Node* PrefixTree::Add(const Match& match, const ComputedTokens& toke
   return place.get();
 }
 
-void PrefixTree::ShareLastPages(Node& leaf, Removed& removed) {
-  Node* const parent = leaf.parent;
+void PrefixTree::ShareLastPages(Node& descendant, Removed& removed) {
+  Node* const parent = descendant.parent;
   const int64_t last = parent->end - 1;
   if (parent == &root_ || parent->end % parent->caches.front().shape().page_tokens == 0) {
     return;
   }
-  const auto has_page = [&](const Node* node) {
-    return node != &root_ &&
-           node->caches.front().PageOf(node->end - 1) == parent->caches.front().PageOf(last);
-  };
+  const void* const page = LastPage(*parent);
+  const auto has_page = [&](const Node* node) { return node != &root_ && LastPage(*node) == page; };
   int64_t count = 0;
   for (const Node* node = parent; has_page(node); node = node->parent) {
     ++count;
   }
-  if (uses_.find(parent->caches.front().PageOf(last))->second.nodes != count) {
+  if (uses_.find(page)->second.nodes != count) {
     return;
   }
-  for (size_t layer = 0; layer < leaf.caches.size(); ++layer) {
-    KvCache& cache = leaf.caches[layer];
+  for (size_t layer = 0; layer < descendant.caches.size(); ++layer) {
+    KvCache& cache = descendant.caches[layer];
     std::shared_ptr<const void> old;
     Node* node = parent;
     for (int64_t i = 0; i < count; ++i, node = node->parent) {
@@ -228,6 +226,20 @@ bool PrefixTree::IsInUse(const Node& leaf) const {
     is_in_use &= cache.NumSharing(token) > uses_.find(cache.PageOf(token))->second.nodes;
   }
   return is_in_use || leaf.holds > 0;
+}
+
+int64_t PrefixTree::NumSharingLastPage(const Node& leaf) const {
+  const void* const page = LastPage(leaf);
+  int64_t count = 0;
+  bool stays = false;
+  for (const Node* node = &leaf; node != &root_ && LastPage(*node) == page; node = node->parent) {
+    stays |= node->children.size() > 1;
+    if (!stays && node->holds > 0) {
+      return 0;
+    }
+    ++count;
+  }
+  return count == uses_.find(page)->second.nodes ? count : 0;
 }
 
 bool PrefixTree::VisitPages(absl::FunctionRef<bool(const CachePage& page)> visit) const {

@@ -86,10 +86,8 @@ class PrefixTree {
   /// Returns the tokens of a match.
   Prefix Take(const Match& match) const;
   /// Adds the tokens after `match`, which is the result of Find(tokens.ids); `chunks` hold the
-  /// hidden states of tokens.hidden. Returns the new leaf. Ancestors that alone in the tree own
-  /// their last page share the leaf's page instead, which has the same tokens and more. REQUIRES:
-  /// known <= match.length < ids. If it throws std::bad_alloc, the tree has the same tokens as
-  /// before.
+  /// hidden states of tokens.hidden. Returns the new leaf, after ShareLastPages. REQUIRES: known <=
+  /// match.length < ids. If it throws std::bad_alloc, the tree has the same tokens as before.
   Node* Add(const Match& match, const ComputedTokens& tokens, const HiddenChunks& chunks,
             Removed& removed);
   /// Removes a leaf. Does not throw. REQUIRES: it is not the root.
@@ -97,6 +95,15 @@ class PrefixTree {
   /// Returns whether the leaf is held, or caches outside of the tree use all pages of its tokens,
   /// so that its removal frees no memory, nor does that of the nodes before it.
   bool IsInUse(const Node& leaf) const;
+  /// Returns the page of a node's last token. REQUIRES: it is not the root.
+  static const void* LastPage(const Node& node) { return node.caches.front().PageOf(node.end - 1); }
+  /// Returns how many nodes have the last page of the leaf, if all of them can give it up: by their
+  /// removal, or by ShareLastPages where they have other children. 0: they cannot, since one is
+  /// held.
+  int64_t NumSharingLastPage(const Node& leaf) const;
+  /// Ancestors of the node that alone in the tree own their last page share the node's page
+  /// instead, which has the same tokens and more. Adds a page for each layer to `removed`.
+  void ShareLastPages(Node& node, Removed& removed);
   /// Visits the pages of all tokens, except for those of held nodes and of nodes before them, until
   /// `visit` returns false; returns false then. The users of a page are caches outside of the tree.
   /// It may visit a page more than once.
@@ -116,8 +123,6 @@ class PrefixTree {
 
   /// Divides the node at token `at`, counted from the root. Returns the new node before it.
   Node* Split(Node* node, int64_t at);
-  /// Makes ancestors share the leaf's page, as Add describes.
-  void ShareLastPages(Node& leaf, Removed& removed);
   /// Allocates the entries of uses_ that Count needs.
   void PrepareCount(const Node& node);
   void Count(const Node& node);

@@ -78,10 +78,10 @@ size_t BytesToMove(const SessionSequence& sequence, int64_t tokens) {
   return bytes;
 }
 
-KvGrowth GrowthFor(const std::vector<KvCache>& caches, int64_t tokens) {
+KvGrowth GrowthFor(const std::vector<KvCache>& caches, int64_t tokens, int64_t leaving) {
   KvGrowth growth;
   for (const KvCache& cache : caches) {
-    growth += cache.GrowthFor(tokens);
+    growth += cache.GrowthFor(tokens, leaving);
   }
   return growth;
 }

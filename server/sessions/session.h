@@ -100,8 +100,9 @@ class Session {
 /// Returns the NOT_FOUND of actions on a sequence that does not exist.
 absl::Status NoSuchSequence(int64_t number);
 
-/// Returns the memory that ReserveTokens takes.
-KvGrowth GrowthFor(const std::vector<KvCache>& caches, int64_t tokens);
+/// Returns the memory that ReserveTokens takes once `leaving` of those that share the last page are
+/// gone.
+KvGrowth GrowthFor(const std::vector<KvCache>& caches, int64_t tokens, int64_t leaving = 0);
 /// Reserves room for `tokens` more tokens in each cache, or in none; no cache loses tokens.
 /// RESOURCE_EXHAUSTED, with a Refusal, when the memory has no room, or the account has used its
 /// share of it: then nothing has changed, except that a cache may keep a larger last page if

@@ -133,13 +133,28 @@ absl::Status SessionTable::ReserveFor(const std::string& account, std::vector<Kv
   if (prefixes_.DestroyRemoved()) {
     reserved = ReserveTokens(caches, tokens);
   }
-  const bool could_fit = CouldFit(account, GrowthFor(caches, tokens), may_end_parked);
+  bool could_fit = CouldFit(account, GrowthFor(caches, tokens), may_end_parked);
+  if (!could_fit && StopSharing(account, caches, tokens, may_end_parked)) {
+    reserved = ReserveTokens(caches, tokens);
+    could_fit = true;
+  }
   while (could_fit && absl::IsResourceExhausted(reserved) &&
          (EvictPrefixFor(account) ||
           (may_end_parked == MayEndParked::kYes && EndOneParkedFor(account)))) {
     reserved = ReserveTokens(caches, tokens);
   }
   return reserved;
+}
+
+bool SessionTable::StopSharing(const std::string& account, const std::vector<KvCache>& caches,
+                               int64_t tokens, MayEndParked may_end_parked) {
+  if (may_end_parked == MayEndParked::kNo || caches.empty() || caches.front().length() == 0) {
+    return false;
+  }
+  const void* const page = caches.front().PageOf(caches.front().length() - 1);
+  const int64_t sharing = prefixes_.NumSharing(page);
+  return sharing > 0 && CouldFit(account, GrowthFor(caches, tokens, sharing), may_end_parked) &&
+         prefixes_.StopSharing(page);
 }
 
 // It looks at prefixes first and stops when they are enough: evicting them is usual.

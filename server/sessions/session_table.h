@@ -109,9 +109,9 @@ class SessionTable {
   /// memory, ends the one whose time is over first. Returns false when there is none.
   bool EndOneParkedFor(const std::string& account);
   /// Reserves room for `tokens` more tokens in each cache, if necessary by evicting prefixes that
-  /// nobody uses, and then by ending parked sessions if it may. RESOURCE_EXHAUSTED as
-  /// ReserveTokens, after which nothing is reserved. Evicts and ends nothing for what would not fit
-  /// even then.
+  /// nobody uses or that share the last page, and then by ending parked sessions if it may.
+  /// RESOURCE_EXHAUSTED as ReserveTokens, after which nothing is reserved. Evicts and ends nothing
+  /// for what would not fit even then.
   absl::Status ReserveFor(const std::string& account, std::vector<KvCache>& caches, int64_t tokens,
                           MayEndParked may_end_parked);
   /// Returns 128 random bits in hexadecimal.
@@ -133,6 +133,12 @@ class SessionTable {
   /// under the lock.
   bool EndOneParked(const std::string& account,
                     absl::FunctionRef<int64_t(const std::string&)> bytes_of);
+  /// Makes the prefixes that share the last page of a session's caches give it up, if the tokens
+  /// could fit without a copy of it: a session must not need more room than it would without
+  /// prefixes. Returns whether there were any. A request without a session, which may end no parked
+  /// one, forgoes its prefix instead.
+  bool StopSharing(const std::string& account, const std::vector<KvCache>& caches, int64_t tokens,
+                   MayEndParked may_end_parked);
   /// Returns whether the account could have so much more when all prefixes, and the parked sessions
   /// if they may be ended, had made room.
   bool CouldFit(const std::string& account, const KvGrowth& growth, MayEndParked may_end_parked);

@@ -102,6 +102,84 @@ TEST_F(SessionRoomTest, AStepBeyondTheShareEndsNothing) {
                                                  ::testing::HasSubstr("(--max-cache-bytes)"))));
 }
 
+/// A sequence whose prompt is kept as a prefix, which shares its last page. There is no room for a
+/// copy of that page.
+class SharedPromptTest : public SessionRoomTest {
+ protected:
+  SharedPromptTest() {
+    Append(full_, 3 * 512);
+    Append(prompt_, 12 * 512 + 300);
+    Keep(prompt_, 1);
+  }
+  bool HasRoomFor(int64_t tokens, MayEndParked may_end_parked = kYes) {
+    return table_.ReserveFor("a", prompt_, tokens, may_end_parked).ok();
+  }
+  int64_t num_prefixes() const { return table_.prefixes().statistics().prefixes; }
+
+  std::vector<KvCache> full_ = NewCaches();
+  std::vector<KvCache> prompt_ = NewCaches();
+  const std::vector<int32_t> ids_ = std::vector<int32_t>(12 * 512 + 300, 1);
+  const PrefixOwner owner_{.model = model_, .account = "a"};
+};
+
+// A session must not need more room than it would without prefixes.
+TEST_F(SharedPromptTest, GivesWayToItsSession) {
+  ASSERT_EQ(used_bytes(), 15 * Bytes(512) + Bytes(300));
+  EXPECT_FALSE(HasRoomFor(513));
+  EXPECT_EQ(num_prefixes(), 1) << "it would not fit even then";
+  EXPECT_FALSE(HasRoomFor(200, MayEndParked::kNo)) << "who has no session forgoes its prefix";
+  EXPECT_EQ(num_prefixes(), 1);
+  EXPECT_TRUE(HasRoomFor(200));
+  EXPECT_EQ(num_prefixes(), 0);
+  EXPECT_EQ(used_bytes(), 16 * Bytes(512)) << "no page is there twice";
+  Append(prompt_, 200);
+}
+
+TEST_F(SharedPromptTest, StaysWhileAnotherSessionSharesThePage) {
+  Prefix other = table_.prefixes().Find(owner_, ids_, std::ssize(ids_));
+  EXPECT_FALSE(HasRoomFor(200));
+  EXPECT_EQ(num_prefixes(), 1) << "the page would be copied nevertheless";
+  other = {};
+  EXPECT_TRUE(HasRoomFor(200));
+}
+
+TEST_F(SharedPromptTest, StaysWhileARequestWaitsForIt) {
+  {
+    const PrefixHold waits = table_.prefixes().Hold(owner_, ids_, std::ssize(ids_));
+    EXPECT_FALSE(HasRoomFor(200));
+    EXPECT_EQ(num_prefixes(), 1);
+  }
+  EXPECT_TRUE(HasRoomFor(200));
+}
+
+// Two sequences differ within the last page of their prompts. What they have in common has the page
+// of the first, and stays as a prefix of the second.
+TEST_F(SessionRoomTest, WhatTwoPromptsHaveInCommonGivesUpThePageOfOne) {
+  std::vector<KvCache> first = NewCaches();
+  Append(first, 11 * 512 + 300);
+  Keep(first, 1);
+  std::vector<int32_t> ids(first[0].length(), 1);
+  const PrefixOwner owner{.model = model_, .account = "a"};
+  ids[11 * 512 + 290] = 0;
+  Prefix known = table_.prefixes().Find(owner, ids, std::ssize(ids));
+  ASSERT_EQ(known.length, 11 * 512 + 290);
+  std::vector<KvCache> second = std::move(known.caches);
+  Append(second, 10);
+  const std::vector<float> hidden(10 * 16);
+  table_.prefixes().Add(owner,
+                        {.ids = ids, .caches = second, .known = known.length, .hidden = hidden});
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 3);
+  std::vector<KvCache> full = NewCaches();
+  ASSERT_THAT(table_.ReserveFor("a", full, 3 * 512, kYes), IsOk());
+  ASSERT_THAT(table_.ReserveFor("a", first, 10, kYes), IsOk());
+  Append(first, 10);
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 2);
+  EXPECT_EQ(table_.prefixes().Find(owner, ids, std::ssize(ids)).length, std::ssize(ids));
+  ASSERT_THAT(table_.ReserveFor("a", second, 10, kYes), IsOk());
+  EXPECT_EQ(table_.prefixes().statistics().prefixes, 0);
+  Append(second, 10);
+}
+
 TEST_F(SessionRoomTest, WhatLiveSessionsHoldIsNoRoom) {
   const std::shared_ptr<Session> live = NewSession(8 * 512);
   std::vector<KvCache>& shared = (*live->Find(0))->caches;
