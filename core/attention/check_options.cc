@@ -176,7 +176,8 @@ std::optional<OptionError> CheckRotary(const Rotary& rotary, int64_t head_dim) {
   const int64_t dim = rotary.dim == 0 ? head_dim : rotary.dim;
   if (dim < 2 || dim % 2 != 0 || dim > head_dim) {
     return Error("rotary.dim",
-                 absl::StrCat("an even number of at most ", head_dim, ", a head's elements"), dim);
+                 absl::StrCat("an even number of at most ", head_dim, ", a head's elements"),
+                 rotary.dim == 0 ? "none" : absl::StrCat(dim));
   }
   if (Found error = CheckPosition("rotary.position_offset", rotary.position_offset)) {
     return error;

@@ -193,13 +193,19 @@ TEST_F(RefusalTest, QueryKeyAndValueThatDoNotFitTogether) {
                 "multiple of the key's 2, "
                 "found [1, 2, 3, 16]");
   ExpectInvalid(Qkv({1, 2, 0, 16}, {1, 3, 0, 16}, {1, 3, 0, 8}),
+                "query_key_value.key.shape: expected at least 1 head, found [1, 3, 0, 16]");
+  ExpectInvalid(Qkv({1, 2, 0, 16}, key, value),
                 "query_key_value.query.shape: expected a number of heads that is a positive "
-                "multiple of the key's 0, "
+                "multiple of the key's 2, "
                 "found [1, 2, 0, 16]");
   ExpectInvalid(Qkv(query, {3, 2, 16}, value),
                 "query_key_value.key.shape: expected rank 4 as query, found [3, 2, 16]");
   EXPECT_THAT(Attend(Qkv({1, 2, 4, 0}, {1, 3, 2, 0}, value)).error_message(),
               HasSubstr("head_dim: expected 1 to 512, found 0"));
+  v1::AttendRequest odd = Qkv({1, 2, 4, 15}, {1, 3, 2, 15}, value);
+  odd.mutable_options()->mutable_rotary();
+  EXPECT_THAT(Attend(odd).error_message(), HasSubstr("rotary.dim: expected an even number of at "
+                                                     "most 15, a head's elements, found none"));
   v1::AttendRequest request = Qkv(query, key, value);
   request.mutable_query_key_value()->mutable_value()->set_dtype(v1::BF16);
   request.mutable_query_key_value()->mutable_value()->mutable_data()->resize(96);

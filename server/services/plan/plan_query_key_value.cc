@@ -60,8 +60,10 @@ absl::Status CheckShapes(const AttendPlan& plan) {
   RETURN_IF_ERROR(CheckExtent(plan, 2, 3, key[key.size() - 3]));
   RETURN_IF_ERROR(CheckExtent(plan, 2, 2, plan.key.num_kv_heads));
   RETURN_IF_ERROR(CheckExtent(plan, 1, 1, plan.key.head_dim));
-  if (plan.key.num_kv_heads < 1 || plan.key.num_heads < 1 ||
-      plan.key.num_heads % plan.key.num_kv_heads != 0) {
+  if (plan.key.num_kv_heads < 1) {
+    return Wrong(FieldPath{kPaths[1]}, ".shape: expected at least 1 head, found ", ShapeText(key));
+  }
+  if (plan.key.num_heads < 1 || plan.key.num_heads % plan.key.num_kv_heads != 0) {
     return Wrong(FieldPath{kPaths[0]},
                  ".shape: expected a number of heads that is a positive multiple of the key's ",
                  plan.key.num_kv_heads, ", found ", ShapeText(query));
