@@ -52,7 +52,7 @@ class ServerEnds(unittest.TestCase):
         for number in range(1, forks + 1):
             actions.append(pb.DecodeRequest(id=2, fork=pb.ForkSequence(new_sequence=number)))
         for number in range(1, forks + 1):
-            step = pb.DecodeStep(token_ids=pb.TokenIds(ids=[1] * 1000))
+            step = pb.DecodeStep(token_ids=pb.TokenIds(ids=[1] * 1000), no_output=True)  # small answers
             actions.append(pb.DecodeRequest(id=number + 2, sequence=number, step=step))
         with Server("--grace-period=1ms", "--threads=1") as server:
             goes_on = threading.Event()  # a client that has not ended its requests
