@@ -142,6 +142,7 @@ void PrefixCache::CountUse(int64_t tokens, int64_t bytes) {
 
 bool PrefixCache::EvictFor(const std::string& account,
                            absl::FunctionRef<int64_t(const std::string&)> bytes_of) {
+  MutexLock destroying(destroying_);
   Removed removed;  // destroyed without the lock
   MutexLock lock(mutex_);
   RemoveTreesOfGoneModels();
@@ -213,22 +214,14 @@ int64_t PrefixCache::NumSharing(const void* page) const {
 }
 
 bool PrefixCache::StopSharing(const void* page) {
+  MutexLock destroying(destroying_);
   Removed removed;  // destroyed without the lock
   MutexLock lock(mutex_);
   if (CountSharing(page) == 0) {
     return false;
   }
-  auto leaf = FindSharing(page);
-  Owned& owned = leaf->second.tree->second;
-  PrefixTree::Node* parent = nullptr;
-  removed_.parts.pages.reserve(removed_.parts.pages.size() + leaf->second.node->caches.size());
-  for (; leaf != leaves_.end(); leaf = FindSharing(page)) {
-    parent = leaf->second.node->parent;
+  for (auto leaf = FindSharing(page); leaf != leaves_.end(); leaf = FindSharing(page)) {
     Evict(leaf);
-  }
-  if (!parent->is_leaf()) {
-    owned.tree.ShareLastPages(*parent->children.begin()->second, removed_.parts);
-    Count(owned);
   }
   removed = std::exchange(removed_, {});
   return true;
@@ -277,11 +270,11 @@ void PrefixCache::WakeIf(bool has_removed) {
   }
 }
 
-bool PrefixCache::DestroyRemoved() {
+void PrefixCache::DestroyRemoved() {
+  MutexLock destroying(destroying_);
   Removed removed;  // destroyed without the lock
   MutexLock lock(mutex_);
   removed = std::exchange(removed_, {});
-  return !removed.is_empty();
 }
 
 void PrefixCache::RemoveGone() {

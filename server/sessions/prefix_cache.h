@@ -111,8 +111,9 @@ class PrefixCache {
   /// it. Those with which others begin get the page of another instead. Returns false when there
   /// are none.
   bool StopSharing(const void* page);
-  /// Gives back the memory of what has left the cache. Returns false when there was nothing.
-  bool DestroyRemoved();
+  /// Gives back the memory of what has left the cache. When it returns, other threads have also
+  /// given back what they had begun to.
+  void DestroyRemoved();
   /// Removes the prefixes of models that are gone.
   void RemoveGone();
   /// Visits the pages of all prefixes that nobody waits for, with the account that they belong to,
@@ -187,7 +188,10 @@ class PrefixCache {
 
   const int64_t max_bytes_;
   const std::function<void()> wake_;
-  mutable Mutex mutex_;
+  /// Held by the thread that gives memory back: who finds none to give back must know that no other
+  /// has it in hand.
+  Mutex destroying_;
+  mutable Mutex mutex_ ABSL_ACQUIRED_AFTER(destroying_);
   Trees trees_ ABSL_GUARDED_BY(mutex_);
   /// The number of trees of each model.
   std::map<std::weak_ptr<const Model>, int64_t, std::owner_less<>> models_ ABSL_GUARDED_BY(mutex_);

@@ -149,11 +149,11 @@ PrefixTree::Node* PrefixTree::Add(const Match& match, const ComputedTokens& toke
   Count(*leaf);
   ++num_nodes_;
   place = std::move(leaf);
-  ShareLastPages(*place, removed);
+  ShareLastPages(*place, &removed);
   return place.get();
 }
 
-void PrefixTree::ShareLastPages(Node& descendant, Removed& removed) {
+void PrefixTree::ShareLastPages(Node& descendant, Removed* removed) {
   Node* const parent = descendant.parent;
   const int64_t last = parent->end - 1;
   if (parent == &root_ || parent->end % parent->caches.front().shape().page_tokens == 0) {
@@ -177,7 +177,9 @@ void PrefixTree::ShareLastPages(Node& descendant, Removed& removed) {
     }
     uses_.find(cache.PageOf(last))->second.nodes += count;
     Drop(old.get(), count);
-    removed.pages.push_back(std::move(old));
+    if (removed != nullptr) {
+      removed->pages.push_back(std::move(old));
+    }
   }
 }
 
@@ -216,6 +218,9 @@ void PrefixTree::Remove(Node* leaf, Removed& removed) {
   --num_nodes_;
   auto& children = leaf->parent->children;
   removed.nodes.insert(children.extract(children.find(leaf->ids.front())));
+  if (!children.empty()) {
+    ShareLastPages(*children.begin()->second, nullptr);  // the leaf has the old ones, too
+  }
 }
 
 // Looks at one layer, since all are shared alike.

@@ -86,11 +86,12 @@ class PrefixTree {
   /// Returns the tokens of a match.
   Prefix Take(const Match& match) const;
   /// Adds the tokens after `match`, which is the result of Find(tokens.ids); `chunks` hold the
-  /// hidden states of tokens.hidden. Returns the new leaf, after ShareLastPages. REQUIRES: known <=
-  /// match.length < ids. If it throws std::bad_alloc, the tree has the same tokens as before.
+  /// hidden states of tokens.hidden. Returns the new leaf. REQUIRES: known <= match.length < ids.
+  /// If it throws std::bad_alloc, the tree has the same tokens as before.
   Node* Add(const Match& match, const ComputedTokens& tokens, const HiddenChunks& chunks,
             Removed& removed);
-  /// Removes a leaf. Does not throw. REQUIRES: it is not the root.
+  /// Removes a leaf; the nodes before it share the last page of another then. Does not throw.
+  /// REQUIRES: it is not the root.
   void Remove(Node* leaf, Removed& removed);
   /// Returns whether the leaf is held, or caches outside of the tree use all pages of its tokens,
   /// so that its removal frees no memory, nor does that of the nodes before it.
@@ -98,12 +99,9 @@ class PrefixTree {
   /// Returns the page of a node's last token. REQUIRES: it is not the root.
   static const void* LastPage(const Node& node) { return node.caches.front().PageOf(node.end - 1); }
   /// Returns how many nodes have the last page of the leaf, if all of them can give it up: by their
-  /// removal, or by ShareLastPages where they have other children. 0: they cannot, since one is
+  /// removal, or, where they have other children, by that of the leaf. 0: they cannot, since one is
   /// held.
   int64_t NumSharingLastPage(const Node& leaf) const;
-  /// Ancestors of the node that alone in the tree own their last page share the node's page
-  /// instead, which has the same tokens and more. Adds a page for each layer to `removed`.
-  void ShareLastPages(Node& node, Removed& removed);
   /// Visits the pages of all tokens, except for those of held nodes and of nodes before them, until
   /// `visit` returns false; returns false then. The users of a page are caches outside of the tree.
   /// It may visit a page more than once.
@@ -121,6 +119,10 @@ class PrefixTree {
     int64_t bytes = 0;
   };
 
+  /// Ancestors of the node that alone in the tree own their last page share the node's page
+  /// instead, which has the same tokens and more. So each page of the tree is that of a leaf, and
+  /// goes with leaves. Adds a page for each layer to `removed`, for which it has room, unless null.
+  void ShareLastPages(Node& node, Removed* removed);
   /// Divides the node at token `at`, counted from the root. Returns the new node before it.
   Node* Split(Node* node, int64_t at);
   /// Allocates the entries of uses_ that Count needs.

@@ -125,14 +125,17 @@ bool SessionTable::EvictPrefixFor(const std::string& account) {
 
 absl::Status SessionTable::ReserveFor(const std::string& account, std::vector<KvCache>& caches,
                                       int64_t tokens, MayEndParked may_end_parked) {
+  if (GrowthFor(caches, tokens).bytes == 0) {
+    return ReserveTokens(caches, tokens);
+  }
+  MutexLock reserving(reserving_);
   absl::Status reserved = ReserveTokens(caches, tokens);
   if (!absl::IsResourceExhausted(reserved)) {
     return reserved;
   }
   prefixes_.RemoveGone();
-  if (prefixes_.DestroyRemoved()) {
-    reserved = ReserveTokens(caches, tokens);
-  }
+  prefixes_.DestroyRemoved();
+  reserved = ReserveTokens(caches, tokens);
   bool could_fit = CouldFit(account, GrowthFor(caches, tokens), may_end_parked);
   if (!could_fit && StopSharing(account, caches, tokens, may_end_parked)) {
     reserved = ReserveTokens(caches, tokens);

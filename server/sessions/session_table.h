@@ -153,7 +153,10 @@ class SessionTable {
   FairBudget table_bytes_;
   PrefixCache prefixes_;
   const Clock clock_;
-  mutable Mutex mutex_;
+  /// Held by who reserves pages. Two at once could both be refused, each for the pages that the
+  /// other has reserved or evicted so far.
+  Mutex reserving_;
+  mutable Mutex mutex_ ABSL_ACQUIRED_AFTER(reserving_);
   CondVar changed_;
   AccountShares places_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
   /// The memories by account; those that no session uses are removed.

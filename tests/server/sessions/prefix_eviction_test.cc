@@ -1,5 +1,10 @@
 // Which prefixes the cache evicts, whose, and what stays because somebody uses it.
+#include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <random>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -10,7 +15,23 @@
 namespace attention {
 namespace {
 
-using PrefixEvictionTest = PrefixCacheTest;
+class PrefixEvictionTest : public PrefixCacheTest {
+ protected:
+  /// Returns the memory of the pages of all layers; those that several have count once.
+  static size_t BytesOfPages(const std::vector<const Prefix*>& prefixes) {
+    std::map<const void*, size_t> pages;
+    for (const Prefix* prefix : prefixes) {
+      for (const KvCache& cache : prefix->caches) {
+        cache.VisitPages([&](const void* page, size_t size_bytes) { pages[page] = size_bytes; });
+      }
+    }
+    size_t bytes = 0;
+    for (const auto& [_, size_bytes] : pages) {
+      bytes += size_bytes;
+    }
+    return bytes;
+  }
+};
 
 TEST_F(PrefixEvictionTest, WhatIsTakenOutlivesItsEviction) {
   const Ids ids = Count(0, 600);
@@ -62,6 +83,46 @@ TEST_F(PrefixEvictionTest, APageThatNobodyUsesIsEvictedBesideOnesInUse) {
   EXPECT_EQ(before - memory_->used_bytes(),
             kPrefixLayers * KvCache::SizeBytes(session.caches[0].shape(), 900 - 512));
   EXPECT_EQ(cache.statistics().prefixes, 0);
+}
+
+/// The common tokens of two prompts have the page of the first, and a session uses the second.
+TEST_F(PrefixEvictionTest, CommonTokensKeepNoPageThatOnlyTheyHave) {
+  PrefixCache cache(kEnoughBytes);
+  const Ids common = Count(0, 100);
+  const Ids second = Join(common, {6000});
+  Ask(cache, Owner(), Join(common, {5000}));
+  Ask(cache, Owner(), second);
+  const Prefix session = cache.Find(Owner(), second, 101);
+  EXPECT_TRUE(Evict(cache)) << "the first";
+  EXPECT_EQ(memory_->used_bytes(), BytesOfPages({&session}));
+  EXPECT_EQ(cache.Find(Owner(), common, 100).length, 100);
+  EXPECT_FALSE(Evict(cache));
+}
+
+TEST_F(PrefixEvictionTest, NothingStaysButThePagesOfSessions) {
+  std::mt19937 random(1);
+  for (int turn = 0; turn < 20; ++turn) {
+    PrefixCache cache(kEnoughBytes);
+    std::deque<Prefix> sessions;
+    Ids last;
+    for (int i = 0; i < 30; ++i) {
+      Ids ids(last.begin(), last.begin() + random() % (last.size() + 1));
+      ids = Join(ids, Count(static_cast<int32_t>(1000 * i), 1 + random() % 400));
+      Ask(cache, Owner(), ids);
+      if (random() % 3 == 0) {
+        sessions.push_back(cache.Find(Owner(), ids, 1 + random() % std::ssize(ids)));
+      }
+      if (random() % 8 == 0 && !sessions.empty()) {  // a step, which copies the last page
+        Append(std::vector<float>(kPrefixWidth), sessions[random() % sessions.size()].caches);
+      }
+      last = std::move(ids);
+    }
+    while (Evict(cache)) {
+    }
+    std::vector<const Prefix*> all;
+    std::ranges::transform(sessions, std::back_inserter(all), [](Prefix& one) { return &one; });
+    EXPECT_EQ(memory_->used_bytes(), BytesOfPages(all)) << "turn " << turn;
+  }
 }
 
 TEST_F(PrefixEvictionTest, WhatIsHeldStaysWhenTheBudgetIsFull) {

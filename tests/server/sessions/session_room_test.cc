@@ -2,7 +2,9 @@
 // reported.
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -243,6 +245,36 @@ TEST_F(SessionRoomTest, WhatAccountsWithMoreHaveParkedIsRoom) {
   std::vector<KvCache> caches = NewCaches("modest");
   EXPECT_THAT(table_.ReserveFor("modest", caches, 4 * 512, kYes), IsOk());
   EXPECT_GT(table_.statistics().parked, 8);
+}
+
+/// Four sequences take prompts of other sequences from the prefix cache, grow to at most four
+/// pages, end and begin anew. The account may have 16 pages, so that all fit at any time.
+TEST_F(SessionRoomTest, StepsThatFitAtOnceAreNotRefused) {
+  const PrefixOwner owner{.model = model_, .account = "a"};
+  std::vector<std::jthread> threads;
+  for (int number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      std::mt19937 random(number);
+      for (int turn = 0; turn < 200; ++turn) {
+        std::vector<int32_t> ids(1 + random() % 1500, static_cast<int32_t>(random() % 4));
+        ids.resize(ids.size() + 1 + random() % 500, number);
+        Prefix known = table_.prefixes().Find(owner, ids, std::ssize(ids) - 1);
+        std::vector<KvCache> caches = known.length > 0 ? std::move(known.caches) : NewCaches();
+        const int64_t tokens = std::ssize(ids) - known.length;
+        ASSERT_THAT(table_.ReserveFor("a", caches, tokens, kYes), IsOk());
+        Append(caches, tokens);
+        const std::vector<float> hidden(tokens * 16);
+        table_.prefixes().Add(
+            owner, {.ids = ids, .caches = caches, .known = known.length, .hidden = hidden});
+        known = {};
+        while (caches[0].length() < 4 * 512) {
+          const int64_t step = std::min<int64_t>(1 + random() % 300, 4 * 512 - caches[0].length());
+          ASSERT_THAT(table_.ReserveFor("a", caches, step, kYes), IsOk());
+          Append(caches, step);
+        }
+      }
+    });
+  }
 }
 
 /// Two layers would grow, and there is room for the growth of one.
