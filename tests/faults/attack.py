@@ -13,6 +13,8 @@ from typing import Callable
 import grpc
 import hpack
 
+from harness import CHANNEL, PATIENCE_S
+
 SERVICE = "/attention.v1.AttentionService/"
 ATTACKER = "127.0.0.2"  # where frames come from: a proxy may tell this address from an honest caller's
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -44,6 +46,24 @@ def attack(name, **facts):
         ATTACKS.append(Attack(name=name, run=run, **facts))
         return run
     return add
+
+
+def first(call):
+    """Reads the first answer of a call, or its end, however it ends."""
+    try:
+        next(call, None)
+    except grpc.RpcError:
+        pass
+
+
+def drain(calls):
+    """Reads what comes, until the calls end, however they do."""
+    for call in calls:
+        try:
+            for _ in call:
+                pass
+        except grpc.RpcError:
+            pass
 
 
 def frame(kind, flags, stream, payload=b""):
@@ -115,8 +135,16 @@ class Target:
 
     def connection(self):
         """A bare connection; TLS where the target speaks it. What is sent on it is not counted."""
+        for _ in range(10):
+            try:
+                return self._connect()
+            except OSError as error:  # who listens closes a connection that is not ready in time
+                reason = error
+        raise AssertionError(f"no connection to {self.address}: {reason}")
+
+    def _connect(self):
         host, port = self.address.rsplit(":", 1)
-        raw = socket.create_connection((host, int(port)), timeout=10, source_address=(ATTACKER, 0))
+        raw = socket.create_connection((host, int(port)), timeout=PATIENCE_S, source_address=(ATTACKER, 0))
         if self._ca_file is not None:
             context = ssl.create_default_context(cafile=self._ca_file)
             context.set_alpn_protocols(["h2"])
@@ -129,7 +157,7 @@ class Target:
 
     def channel(self):
         """A gRPC channel with a connection of its own."""
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0),
+        options = [*CHANNEL, ("grpc.enable_retries", 0),
                    ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
         if self._ca_file is None:
             channel = grpc.insecure_channel(self.address, options)
@@ -139,13 +167,13 @@ class Target:
         self._open.append(channel)
         return channel
 
-    def call(self, channel, method, message, timeout=60, metadata=(), is_compressed=False):
+    def call(self, channel, method, message, timeout=PATIENCE_S, metadata=(), is_compressed=False):
         """A unary call with these bytes as its message; a future, whose code() waits for the status."""
         self._count(5 + len(gzip.compress(message) if is_compressed else message))
         compression = grpc.Compression.Gzip if is_compressed else None
         return channel.unary_unary(method).future(message, timeout=timeout, metadata=metadata, compression=compression)
 
-    def stream(self, channel, method, messages, timeout=60, metadata=()):
+    def stream(self, channel, method, messages, timeout=PATIENCE_S, metadata=()):
         """A call that sends these messages, and may get many."""
         def counted():
             for message in messages:
@@ -157,7 +185,7 @@ class Target:
         """The same, and it stays open for what is left of the round."""
         def messages_and_silence():
             yield from messages
-            self._round_is_over.wait(60)
+            self._round_is_over.wait(PATIENCE_S)
         return self.stream(channel, method, messages_and_silence(), metadata=metadata)
 
     def close(self):

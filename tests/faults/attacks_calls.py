@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import tempfile
 
-from attack import SERVICE, attack
+from attack import SERVICE, attack, drain
 from harness import SOURCE, pb
 
 # In the flags of an attack it stands for the folder that small_models makes.
@@ -72,5 +72,4 @@ def step_of_many_heads(target):
             heads=pb.AttentionHeads(num_heads=4096, head_dim=1),
             options=pb.AttentionOptions(return_weights=True, return_log_sum_exp=True))),
         *[pb.DecodeRequest(id=2, step=pb.DecodeStep(query_key_value=pb.QueryKeyValue(query=rows, key=rows, value=rows)))] * 4]
-    for _ in target.stream(target.channel(), SERVICE + "Decode", [one.SerializeToString() for one in messages]):
-        pass
+    drain([target.stream(target.channel(), SERVICE + "Decode", [one.SerializeToString() for one in messages])])

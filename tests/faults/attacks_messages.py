@@ -2,7 +2,7 @@
 
 import struct
 
-from attack import DATA, END_HEADERS, HEADERS, SERVICE, attack, frame, headers_of
+from attack import DATA, END_HEADERS, HEADERS, SERVICE, attack, first, frame, headers_of
 from harness import pb
 
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
@@ -77,7 +77,7 @@ def actions_ahead(target):
     # Nobody reads the answers until all is sent, or as much as the server lets in.
     streams = [target.open_stream(channel, SERVICE + "Decode", messages) for _ in range(16)]
     for one in streams:
-        next(one, None)
+        first(one)
 
 
 @attack("900 open reflection streams")

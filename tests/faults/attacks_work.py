@@ -2,12 +2,11 @@
 
 import itertools
 
-import grpc
 import numpy as np
 
-from attack import SERVICE, attack
+from attack import SERVICE, attack, drain, first
 from attacks_calls import MODELS
-from harness import pb
+from harness import PATIENCE_S, pb
 
 ATTEND = SERVICE + "Attend"
 PRIORITIES = ("high", "normal", "low")
@@ -26,7 +25,7 @@ def bare(rows, heads=1, width=1):
     return pb.AttendRequest(query_key_value=pb.QueryKeyValue(query=one, key=one, value=one, lengths=[rows])).SerializeToString()
 
 
-def begin(target, channel, message, number=0, timeout=60):
+def begin(target, channel, message, number=0, timeout=PATIENCE_S):
     return target.call(channel, ATTEND, message, timeout=timeout, metadata=[
         ("attend-tenant", "attacker"), ("attend-priority", PRIORITIES[number % 3])])
 
@@ -88,17 +87,7 @@ def idle_sessions(target):
         for _ in range(500):
             streams.append(target.open_stream(channel, SERVICE + "Decode", messages))
         for one in streams:
-            next(one, None)
-
-
-def drain(calls):
-    """Reads what comes, until the calls end, however they do."""
-    for call in calls:
-        try:
-            for _ in call:
-                pass
-        except grpc.RpcError:
-            pass
+            first(one)
 
 
 def streamed(target, channel, request, times=1):

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 
-from harness import SOURCE, eventually
+from harness import PATIENCE_S, SOURCE, eventually
 
 TLS = SOURCE / "tests/data/tls"
 
@@ -54,5 +54,5 @@ class Edge:
 
     def __exit__(self, *_):
         self._process.terminate()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
         self._folder.cleanup()

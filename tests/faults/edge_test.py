@@ -21,14 +21,14 @@ import numpy as np
 from attack import Target, call_headers
 from edge import Edge, TLS
 from faults_test import grpc_status
-from harness import SERVICE, SOURCE, Server, eventually, expect, is_idle, pb, request, stream
+from harness import CHANNEL, PATIENCE_S, SERVICE, SOURCE, Server, eventually, expect, is_idle, pb, request, stream
 
 
 def secure_channel(edge):
     credentials = grpc.ssl_channel_credentials(pathlib.Path(edge.ca_file).read_bytes())
     return grpc.secure_channel(edge.address, credentials, [
-        ("grpc.ssl_target_name_override", "localhost"), ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0),
-        ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)])
+        *CHANNEL, ("grpc.ssl_target_name_override", "localhost"), ("grpc.enable_retries", 0), ("grpc.max_receive_message_length", -1),
+        ("grpc.max_send_message_length", -1)])
 
 
 class Session:
@@ -37,7 +37,7 @@ class Session:
     def __init__(self, channel):
         self._actions, self._id = queue.Queue(), 0
         decode = channel.stream_stream(SERVICE + "Decode", pb.DecodeRequest.SerializeToString, pb.DecodeResponse.FromString)
-        self._answers = decode(iter(self._actions.get, None), timeout=60)
+        self._answers = decode(iter(self._actions.get, None), timeout=PATIENCE_S)
         self.ask(open=pb.OpenSession(heads=pb.AttentionHeads(num_heads=1, head_dim=4)))
 
     def ask(self, **action):
@@ -67,7 +67,7 @@ class Passes(unittest.TestCase):
         cls.channel = cls.enterClassContext(secure_channel(cls.edge))
 
     def code_of(self, method, message=b"", **options):
-        return self.channel.unary_unary(method).future(message, timeout=60, **options).code()
+        return self.channel.unary_unary(method).future(message, timeout=PATIENCE_S, **options).code()
 
     def test_answers_have_the_bits_of_the_server(self):
         directly, through = self.server.attend(rows=64), self.server.attend(rows=64, channel=self.channel)
@@ -75,7 +75,7 @@ class Passes(unittest.TestCase):
 
     def test_streams_of_rows_pass(self):
         def rows(channel):
-            return b"".join(part.rows.output.data for part in stream(channel, request(1, 2000), timeout=60))
+            return b"".join(part.rows.output.data for part in stream(channel, request(1, 2000)))
 
         self.assertEqual(rows(self.server.channel), rows(self.channel))
 
@@ -88,7 +88,7 @@ class Passes(unittest.TestCase):
         # It is no request, which only the server can tell.
         self.assertEqual(self.code_of(SERVICE + "Attend", b"\x0a\x04demo\x12" + b"\xff" * (100 << 20)),
                          self.server.channel.unary_unary(SERVICE + "Attend").future(
-                             b"\x0a\x04demo\x12" + b"\xff" * (100 << 20), timeout=60).code())
+                             b"\x0a\x04demo\x12" + b"\xff" * (100 << 20), timeout=PATIENCE_S).code())
 
     def test_a_message_beyond_the_servers_limit_is_refused(self):
         self.assertEqual(self.code_of(SERVICE + "Attend", bytes(258 << 20)), grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -136,7 +136,7 @@ class Passes(unittest.TestCase):
         session.end()
 
     def test_a_cancelled_call_is_cancelled_in_the_server(self):
-        blocks = stream(self.channel, request(1, 16384, causal=True), timeout=60)
+        blocks = stream(self.channel, request(1, 16384, causal=True))
         next(blocks)
         blocks.cancel()
         eventually("the server is idle", lambda: is_idle(self.server))
@@ -193,7 +193,7 @@ class BehindTls(unittest.TestCase):
             call = self.enterContext(secure_channel(edge)).unary_unary(SERVICE + "ListModels")
             for shown, code in ((None, "UNAUTHENTICATED"), ("Bearer x", "UNAUTHENTICATED"), (f"Bearer {token}", "OK")):
                 metadata = [("authorization", shown)] if shown else []
-                self.assertEqual(call.future(b"", timeout=20, metadata=metadata).code().name, code, shown)
+                self.assertEqual(call.future(b"", timeout=PATIENCE_S, metadata=metadata).code().name, code, shown)
 
 
 def amount(text):

@@ -19,12 +19,27 @@ import unittest
 import grpc
 import numpy as np
 
-from harness import SERVER, SERVICE, Server, eventually, expect, is_idle, pb, request, stream
+from harness import CHANNEL, PATIENCE_S, SERVER, SERVICE, Server, eventually, expect, is_idle, pb, request, stream
 from raw_call import grpc_status, raw_call, read_answer
+
+# A client that reads no further than it was asked to.
+READS_LITTLE = [("grpc.http2.lookahead_bytes", 65536), ("grpc.http2.bdp_probe", 0)]
 
 
 def say(text):
     print(f"\n    {text}", file=sys.stderr, flush=True)
+
+
+def is_closed(wire):
+    """Whether the other side has closed the connection; forgets what it has sent."""
+    try:
+        while wire.recv(65536, socket.MSG_DONTWAIT):
+            pass
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 class ServerEnds(unittest.TestCase):
@@ -42,7 +57,7 @@ class ServerEnds(unittest.TestCase):
             size, status = read_answer(wire, http)
             self.assertEqual(status, 0)
             self.assertGreater(size, tokens * 512 * 4)
-            self.assertEqual(server.process.wait(300), 0)
+            self.assertEqual(server.process.wait(PATIENCE_S), 0)
             wire.close()
         say(f"{size} bytes arrived, of which the client had read nothing when the server was told to end")
 
@@ -59,10 +74,10 @@ class ServerEnds(unittest.TestCase):
 
             def send():
                 yield from actions
-                goes_on.wait(300)
+                goes_on.wait(PATIENCE_S)
 
             session = server.connect().stream_stream(
-                SERVICE + "Decode", pb.DecodeRequest.SerializeToString, pb.DecodeResponse.FromString)(send(), timeout=300)
+                SERVICE + "Decode", pb.DecodeRequest.SerializeToString, pb.DecodeResponse.FromString)(send(), timeout=PATIENCE_S)
             codes = {}
             try:
                 for response in session:
@@ -76,7 +91,7 @@ class ServerEnds(unittest.TestCase):
             self.assertEqual((session.code(), session.details()), (grpc.StatusCode.UNAVAILABLE, "the server is draining"))
             self.assertEqual(sorted(codes), list(range(1, forks + 3)))
             self.assertLessEqual(set(codes.values()), {0, grpc.StatusCode.UNAVAILABLE.value[0]})
-            self.assertEqual(server.process.wait(300), 0)
+            self.assertEqual(server.process.wait(PATIENCE_S), 0)
 
     def test_an_idle_connection_holds_up_nothing(self):
         with Server("--grace-period=10m") as server:
@@ -87,7 +102,7 @@ class ServerEnds(unittest.TestCase):
 class ServerDies(unittest.TestCase):
     def test_kill_9_in_a_stream_ends_the_call(self):
         with Server() as server:
-            blocks = stream(server.channel, request(1, 8192, causal=True), timeout=60)
+            blocks = stream(server.connect(*READS_LITTLE), request(1, 8192, causal=True))
             next(blocks)
             start = time.monotonic()
             server.process.kill()
@@ -99,9 +114,10 @@ class ServerDies(unittest.TestCase):
 
     def test_frozen_for_5_s_it_then_answers_who_still_waits(self):
         with Server() as server:
-            server.attend()
-            server.freeze()
             patient = server.connect()
+            for channel in (server.channel, patient):
+                server.attend(channel=channel)
+            server.freeze()
             answers = []
             waiter = threading.Thread(target=lambda: answers.append(server.attend(channel=patient)))
             waiter.start()
@@ -111,7 +127,7 @@ class ServerDies(unittest.TestCase):
             time.sleep(max(0.0, 5 - (time.monotonic() - start)))
             server.process.send_signal(signal.SIGCONT)
             thawed = time.monotonic()
-            waiter.join(300)
+            waiter.join(PATIENCE_S)
             self.assertEqual(len(answers), 1)
             took = time.monotonic() - thawed
             eventually("idle again", lambda: is_idle(server))
@@ -136,9 +152,9 @@ class ServerDies(unittest.TestCase):
                 Server(f"--health-listen=unix:{folder}/health", files=64) as server:
             idle = [server.socket() for _ in range(200)]
             eventually("connections are refused", lambda: "connections are refused: 32 are open" in server.log())
-            with grpc.insecure_channel(f"unix:{folder}/health") as channel:
+            with grpc.insecure_channel(f"unix:{folder}/health", CHANNEL) as channel:
                 check = channel.unary_unary("/grpc.health.v1.Health/Check", None, None)
-                self.assertEqual(check(b"", timeout=300), b"\x08\x01")
+                self.assertEqual(check(b"", timeout=PATIENCE_S), b"\x08\x01")
             for wire in idle:
                 wire.close()
 
@@ -157,8 +173,8 @@ class ClientMisbehaves(unittest.TestCase):
 
     def test_clients_killed_in_a_stream_leave_nothing(self):
         script = ("import sys; sys.path.insert(0, sys.argv[1]); import harness, grpc;"
-                  "channel = grpc.insecure_channel(sys.argv[2]);"
-                  "blocks = harness.stream(channel, harness.request(1, 8192, causal=True), timeout=60);"
+                  "channel = grpc.insecure_channel(sys.argv[2], harness.CHANNEL);"
+                  "blocks = harness.stream(channel, harness.request(1, 8192, causal=True));"
                   "next(blocks); print('first', flush=True); list(blocks)")
         for _ in range(3):
             child = subprocess.Popen([sys.executable, "-c", script, os.path.dirname(__file__), self.server.address],
@@ -170,48 +186,53 @@ class ClientMisbehaves(unittest.TestCase):
             took = eventually("the killed client's request is given up", lambda: is_idle(self.server))
         say(f"the last one's request was gone {took * 1e3:.0f} ms after kill -9")
 
-    def test_slow_loris_holds_no_one_up_and_is_dropped(self):
+    def attend_beside(self, number, make):
+        """So many connections that `make` makes, and how long a request took while all were open. The server drops them in time, so a
+        machine that stands still for as long needs another try."""
         before = self.server.open_files()
-        lorises = [self.server.socket() for _ in range(200)]
-        preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-        for loris in lorises:
-            loris.sendall(preface[:1])
-        eventually("they are connected", lambda: self.server.open_files() >= before + 200)
-        start = time.monotonic()
-        self.server.attend()
-        took = time.monotonic() - start
-        self.assertGreater(self.server.open_files(), before + 5, "it did not wait until they were dropped")
+        for _ in range(10):
+            held = [make() for _ in range(number)]
+            eventually("they are connected", lambda: self.server.open_files() >= before + number or is_closed(held[0]))
+            start = time.monotonic()
+            self.server.attend()
+            took = time.monotonic() - start
+            if self.server.open_files() >= before + number:
+                return held, took
+            for wire in held:
+                wire.close()
+            eventually("they are gone", lambda: self.server.open_files() <= before + 2)
+        raise AssertionError("10 times, connections were dropped before a request beside them was answered")
+
+    def test_slow_loris_holds_no_one_up_and_is_dropped(self):
+        def loris():
+            wire = self.server.socket()
+            wire.sendall(b"P")  # of HTTP/2's preface
+            return wire
+
+        before = self.server.open_files()
+        lorises, took = self.attend_beside(200, loris)
         dropped = eventually("connections that never finish their handshake are closed",
                              lambda: self.server.open_files() <= before + 5)
         for loris in lorises:
             loris.close()
         say(f"a request beside 200 of them took {took * 1e3:.1f} ms; all were closed after {dropped:.0f} s")
 
+    def vanished_peer(self):
+        """A peer that vanished without a word: its socket is there, nobody reads, nobody writes."""
+        body = request(1, 16).SerializeToString()
+        return raw_call(self.server, body, end_stream=False, declared=len(body) + 1)[0]
+
     def test_half_open_connections_hold_no_one_up(self):
-        # A peer that vanished without a word: its socket is there, nobody reads, nobody writes.
-        before = self.server.open_files()
-        channels = []
-        for _ in range(100):
-            body = request(1, 16).SerializeToString()
-            wire, http = raw_call(self.server, body, end_stream=False, declared=len(body) + 1)
-            channels.append((wire, http))
-        eventually("they are connected", lambda: self.server.open_files() >= before + 100)
-        start = time.monotonic()
-        for _ in range(20):
-            self.server.attend()
-        took = (time.monotonic() - start) / 20
-        self.assertGreaterEqual(self.server.open_files(), before + 100, "it did not wait until they were dropped")
-        for wire, _ in channels:
+        wires, took = self.attend_beside(100, self.vanished_peer)
+        for wire in wires:
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             wire.close()  # a reset
         eventually("idle again", lambda: is_idle(self.server))
-        say(f"requests beside 100 of them took {took * 1e3:.1f} ms each")
+        say(f"a request beside 100 of them took {took * 1e3:.1f} ms")
 
     def test_peers_that_vanished_are_dropped(self):
         before = self.server.open_files()
-        body = request(1, 16).SerializeToString()
-        wires = [raw_call(self.server, body, end_stream=False, declared=len(body) + 1)[0] for _ in range(20)]
-        eventually("they are connected", lambda: self.server.open_files() >= before + 20)
+        wires, _ = self.attend_beside(20, self.vanished_peer)
         # A ping after 60 s, and 20 s for its answer.
         took = eventually("the server drops them by itself", lambda: self.server.open_files() <= before + 2)
         for wire in wires:
@@ -221,10 +242,10 @@ class ClientMisbehaves(unittest.TestCase):
 
     def test_answers_that_nobody_reads_are_bounded_and_make_room(self):
         with Server("--max-reply-bytes=50000000", "--reply-patience=1s") as server:
-            channel = server.connect(("grpc.http2.lookahead_bytes", 65536), ("grpc.http2.bdp_probe", 0))
+            channel = server.connect(*READS_LITTLE)
             server.attend()
             before = server.resident_mib()
-            streams = [stream(channel, request(1, 2048), timeout=300) for _ in range(10)]
+            streams = [stream(channel, request(1, 2048)) for _ in range(10)]
             eventually("all are computed", lambda: server.statistics().batch_requests >= 11 and is_idle(server))
             held = server.resident_mib() - before
             self.assertLess(held, 200)
@@ -275,12 +296,12 @@ class ClientMisbehaves(unittest.TestCase):
                 yield pb.DecodeRequest(id=i + 2, step=step)
 
         with Server("--threads=1") as server:
-            long = stream(server.connect(), long_request, timeout=60)
+            long = stream(server.connect(), long_request)
             time.sleep(0.3)
             before = server.resident_mib()
             decode = server.connect().stream_stream(
                 SERVICE + "Decode", pb.DecodeRequest.SerializeToString, pb.DecodeResponse.FromString)
-            session = decode(actions(), timeout=60)
+            session = decode(actions(), timeout=PATIENCE_S)
             time.sleep(1.0)
             held = server.resident_mib() - before
             long.cancel()
@@ -310,7 +331,6 @@ class ClientMisbehaves(unittest.TestCase):
     def test_garbage_instead_of_http2_closes_that_connection_alone(self):
         for garbage in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", bytes(range(256)) * 64, b"\x16\x03\x01" + b"\0" * 500):
             wire = self.server.socket()
-            wire.settimeout(10)
             wire.sendall(garbage)
             try:
                 while wire.recv(65536):
@@ -326,7 +346,7 @@ class ClientMisbehaves(unittest.TestCase):
         channels = [self.server.connect() for _ in range(4)]
         short, long = request(1, 16), request(1, 2048, causal=True)
         for turn in range(1000):
-            blocks = stream(channels[turn % 4], long if turn % 50 == 0 else short, timeout=30)
+            blocks = stream(channels[turn % 4], long if turn % 50 == 0 else short)
             delay = draws.choice([0, 0, 0.0005, 0.002])
             if delay:
                 time.sleep(delay)

@@ -21,6 +21,10 @@ import numpy as np
 SOURCE = pathlib.Path(os.environ["ATTEND_SOURCE"]).resolve()
 SERVER = os.environ["ATTEND_SERVER_BINARY"]
 SERVICE = "/attention.v1.AttentionService/"
+# How long anything may take: a machine that others share can stand still for a minute, which is no fault of the server.
+PATIENCE_S = 300
+# A connection of its own for each channel, which may take as long to be made.
+CHANNEL = [("grpc.use_local_subchannel_pool", 1), ("grpc.min_reconnect_backoff_ms", 1000 * PATIENCE_S)]
 
 _generated = tempfile.TemporaryDirectory()
 subprocess.run(
@@ -48,7 +52,7 @@ class Server:
         self.channel = self.connect()
 
     def _read_address(self):
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             if select.select([self.process.stdout], [], [], 0.2)[0]:
                 line = self.process.stdout.readline()
@@ -66,7 +70,7 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
-        self.process.wait(300)
+        self.process.wait(PATIENCE_S)
         self.process.stdout.close()
         self._log.close()
 
@@ -76,8 +80,8 @@ class Server:
     def connect(self, *options):
         """A channel with a connection of its own."""
         return grpc.insecure_channel(self.address, options=[
-            ("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1),
-            ("grpc.max_send_message_length", -1), ("grpc.enable_retries", 0), *options])
+            *CHANNEL, ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
+            ("grpc.enable_retries", 0), *options])
 
     def socket(self, receive_bytes=None):
         """A connection; its system takes some `receive_bytes` that were not read yet."""
@@ -85,7 +89,7 @@ class Server:
         wire = socket.socket()
         if receive_bytes is not None:
             wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
-        wire.settimeout(300)
+        wire.settimeout(PATIENCE_S)
         wire.connect((host, int(port)))
         return wire
 
@@ -99,9 +103,9 @@ class Server:
     def statistics(self):
         call = self.channel.unary_unary(
             SERVICE + "GetStatistics", pb.GetStatisticsRequest.SerializeToString, pb.ServerStatistics.FromString)
-        return call(pb.GetStatisticsRequest(), timeout=300)
+        return call(pb.GetStatisticsRequest(), timeout=PATIENCE_S)
 
-    def attend(self, rows=4, channel=None, timeout=300):
+    def attend(self, rows=4, channel=None, timeout=PATIENCE_S):
         """One small request of the built-in model, whose answer must be there and finite."""
         call = (channel or self.channel).unary_unary(
             SERVICE + "Attend", pb.AttendRequest.SerializeToString, pb.AttendResponse.FromString)
@@ -120,7 +124,7 @@ class Server:
     def stop(self):
         """SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(300)
+        return self.process.wait(PATIENCE_S)
 
 
 def request(sequences, rows, causal=False):
@@ -130,13 +134,13 @@ def request(sequences, rows, causal=False):
         hidden_states=pb.HiddenStates(tensor=pb.Tensor(dtype=pb.FP32, shape=x.shape, data=x.tobytes())))
 
 
-def stream(channel, message, timeout):
+def stream(channel, message, timeout=PATIENCE_S):
     call = channel.unary_stream(
         SERVICE + "AttendStream", pb.AttendRequest.SerializeToString, pb.AttendStreamResponse.FromString)
     return call(message, timeout=timeout)
 
 
-def eventually(claim, condition, seconds=300.0):
+def eventually(claim, condition, seconds=PATIENCE_S):
     """Waits until the condition holds; fails with the claim when it does not in time. Returns how long it took."""
     start = time.monotonic()
     while time.monotonic() < start + seconds:

@@ -17,15 +17,13 @@ import grpc
 import harness
 
 PAUSE_S = 0.005
-PATIENCE_S = 120
 
 
 def connect(address, ca_file):
-    options = [("grpc.use_local_subchannel_pool", 1)]
     if ca_file is None:
-        return grpc.insecure_channel(address, options)
+        return grpc.insecure_channel(address, harness.CHANNEL)
     credentials = grpc.ssl_channel_credentials(pathlib.Path(ca_file).read_bytes())
-    return grpc.secure_channel(address, credentials, [*options, ("grpc.ssl_target_name_override", "localhost")])
+    return grpc.secure_channel(address, credentials, [*harness.CHANNEL, ("grpc.ssl_target_name_override", "localhost")])
 
 
 class Caller:
@@ -38,7 +36,7 @@ class Caller:
 
     def ask(self):
         try:
-            reply = self._attend(self._message, timeout=PATIENCE_S, metadata=[("attend-tenant", "honest")])
+            reply = self._attend(self._message, timeout=harness.PATIENCE_S, metadata=[("attend-tenant", "honest")])
         except grpc.RpcError as error:
             return error.code().name
         return hashlib.sha256(reply.output.data).hexdigest()[:16]

@@ -10,7 +10,7 @@ import time
 
 import honest_caller
 from attack import Target
-from harness import eventually
+from harness import PATIENCE_S, eventually
 
 MIB = 1 << 20
 # The limit of memory: this, and this many times the bytes of a round.
@@ -19,7 +19,7 @@ ALLOWED_TIMES = 20
 # The limit of waiting. It holds on an idle machine, so only `--idle` asserts it.
 ALLOWED_WAIT_S = 0.5
 # After so long a caller that was not answered is taken for one that never will be.
-GIVE_UP_S = 120
+GIVE_UP_S = PATIENCE_S
 
 
 class HonestCaller:

@@ -20,7 +20,6 @@ import harness
 
 CALLERS = 4
 PAUSE_S = 0.02  # of a caller between two calls, which makes some 150 calls a second
-PATIENCE_S = 300
 # The drain delay only bounds a server whose connections stay, and no connection may: a server that has ended in time had none.
 FLAGS = ("--max-connection-age=1s", "--drain-delay=10m", "--threads=1", "--metrics-listen=127.0.0.1:0")
 # gRPC's own defaults, so no call is made again once its bytes were sent.
@@ -40,7 +39,7 @@ def connections(server):
     # The line follows the one that harness.Server has read.
     if not hasattr(server, "metrics"):
         server.metrics = next(line.split()[-1] for line in server.process.stdout if line.startswith("attend-server metrics on "))
-    text = urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=PATIENCE_S).read().decode()
+    text = urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=harness.PATIENCE_S).read().decode()
     return int(re.search(r"^attend_connections (\d+)", text, re.MULTILINE).group(1))
 
 
@@ -55,7 +54,7 @@ class Callers:
         self._lock = threading.Lock()
         self.calls, self.failures = 0, []
         self._threads = [threading.Thread(target=self._run) for _ in range(CALLERS)]
-        grpc.channel_ready_future(self._channel).result(PATIENCE_S)
+        grpc.channel_ready_future(self._channel).result(harness.PATIENCE_S)
         for thread in self._threads:
             thread.start()
 
@@ -64,7 +63,7 @@ class Callers:
         while not self._over.wait(PAUSE_S):
             failure = None
             try:
-                self._attend(message, timeout=PATIENCE_S)
+                self._attend(message, timeout=harness.PATIENCE_S)
             except grpc.RpcError as error:
                 failure = f"{error.code().name}: {error.details()}"
             with self._lock:

@@ -8,7 +8,7 @@ import h2.connection
 import h2.events
 import h2.settings
 
-from harness import SERVICE
+from harness import PATIENCE_S, SERVICE
 
 
 def raw_call(server, body, end_stream=True, declared=None, headers=(), window=None, receive_bytes=None):
@@ -33,7 +33,7 @@ def raw_call(server, body, end_stream=True, declared=None, headers=(), window=No
     return wire, http
 
 
-def grpc_status(wire, http, seconds=300.0):
+def grpc_status(wire, http, seconds=PATIENCE_S):
     """The grpc-status the server ends stream 1 with, 'reset' when it resets it, 'closed' when it closes the connection."""
     wire.settimeout(seconds)
     while True:
@@ -52,7 +52,7 @@ def grpc_status(wire, http, seconds=300.0):
         wire.sendall(http.data_to_send())
 
 
-def read_answer(wire, http, seconds=300.0):
+def read_answer(wire, http, seconds=PATIENCE_S):
     """Reads the answer of stream 1, and tells the server so after each piece, as clients do. (its bytes, its grpc-status). When the
     server has ended, what had arrived before can still be read."""
     wire.settimeout(seconds)
