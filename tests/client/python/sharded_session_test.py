@@ -78,6 +78,16 @@ class ShardedSessionTest(unittest.TestCase):
         expected = self.step(even)
         np.testing.assert_array_equal(self.step(uneven).output, expected.output)
 
+    def test_rows_travel_in_the_dtype_of_the_heads(self):
+        # 2,048 rows of query, key and value have 917,504 bytes as float32.
+        client = self.add_server("--max-message-bytes=600000")
+        whole = self.step(self.open(None), PAGE)
+        for dtype, tolerance in (("bf16", 1e-2), (np.float16, 2e-3)):
+            with attend.ShardedSession([(client, None)], {**HEADS, "dtype": dtype}) as session:
+                self.assertLess(relative_error(self.step(session, PAGE).output, whole.output), tolerance)
+                self.fill(session, PAGE + 100)
+                self.assertEqual(session.length, PAGE + 100)
+
     def test_each_server_holds_its_share_of_the_memory(self):
         self.fill(self.open(1, 1, None), 3 * PAGE)
         page = PAGE * 2 * (16 + 8) * 4
@@ -311,6 +321,7 @@ class ShardedSessionTest(unittest.TestCase):
             ("value: expected", lambda: full.append(K[:3], K[:3])),
             ("key: expected at least one token", lambda: full.append(K[:0], V[:0])),
             ("page_tokens: expected", lambda: self.open(1, page_tokens=1000)),
+            ("heads.dtype: expected .*found 'int3'", lambda: attend.ShardedSession([(self.clients[0], None)], {**HEADS, "dtype": "int3"})),
             ("max_tokens: expected", lambda: attend.ShardedSession([(self.clients[0], 5)], HEADS)),
             ("shards: expected at least one, found none", lambda: attend.ShardedSession([], HEADS)),
             ("shards: expected pairs", lambda: attend.ShardedSession(self.clients[:1], HEADS)),

@@ -63,10 +63,10 @@ def sinks_of(sinks: Any, heads: HeadsKeywords) -> Optional[Array]:
     return rounded.astype(np.float64)
 
 
-def rows_of(value: Any, name: str) -> Array:
-    """Returns floating-point rows. TypeError for others."""
+def rows_of(value: Any, name: str, dtype: Any) -> Array:
+    """Returns floating-point rows, which can be sent as `dtype`. TypeError for others, ValueError."""
     rows = as_array(value, name)
-    wire_dtype(rows, None, name)
+    wire_dtype(rows, dtype, name)
     return rows
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 import numpy as np
 
-from attend._fields import integer
+from attend._fields import dtype_name, integer
 from attend._keywords import check_names
 from attend._process import Maker
 from attend._shard_pages import Page, ShardPages, check_client
@@ -38,7 +38,7 @@ class ShardedSession:
     `shards` are clients of one server each, with the maximum number of tokens that the server takes, a multiple of `page_tokens`
     (None: no maximum). Pages go to the first server until its share is full, then to the next. The caller closes the clients.
     `heads`, `cache_dtype` and the options are those of Client.session(), without weights and similarity; positions are those
-    of the whole sequence. `timeout` (seconds) is the maximum wait for the answer to an action of a server.
+    of the whole sequence. Rows travel in the dtype of `heads`, if it has one. `timeout` (seconds) is the maximum wait for the answer to an action of a server.
 
     After a call that fails, the sequence has as many tokens as before. A server whose session breaks is lost, and its tokens are
     missing: step() and append() raise Unavailable, which names both, until append_range() has brought those tokens to a server.
@@ -62,6 +62,7 @@ class ShardedSession:
         check_options(options)
         self._maker = Maker(self, "session")
         self._heads = heads
+        self._dtype = None if heads.get("dtype") is None else dtype_name(heads["dtype"], "heads.dtype")
         self._sinks = sinks_of(options.get("sinks"), heads)
         self._sees_later_keys = options.get("causal") is not None and not options["causal"]
         opening: Dict[str, Any] = {
@@ -85,7 +86,7 @@ class ShardedSession:
 
         `query` is [n, H, D], `key` [n, Hkv, D], `value` [n, Hkv, Dv]. ValueError for other shapes, Unavailable while tokens are
         missing, ResourceExhausted when all shares are full; else the error of a server."""
-        q, k, v = rows_of(query, "query"), *self._keys(key, value)
+        q, k, v = rows_of(query, "query", self._dtype), *self._keys(key, value)
         check_shape("query", q, (len(k), self._heads["num_heads"], self._heads["head_dim"]))
         with self._undone():
             self._pages.make_room(len(k))
@@ -155,7 +156,7 @@ class ShardedSession:
         self._maker.check()
         if self._is_closed:
             raise FailedPrecondition("the session was closed")
-        k, v = rows_of(key, "key"), rows_of(value, "value")
+        k, v = rows_of(key, "key", self._dtype), rows_of(value, "value", self._dtype)
         kv_heads = self._heads.get("num_kv_heads") or self._heads["num_heads"]
         if k.ndim == 0 or len(k) == 0:
             raise ValueError(f"key: expected at least one token, found {list(k.shape)}")
@@ -174,7 +175,12 @@ class ShardedSession:
             stop = start if has_all_keys else max(start, min(first + self._pages.page_tokens, end))
             rows = slice(start - self.length, stop - self.length)
             return page.session.step(
-                query=query, key=key[rows], value=value[rows], query_offsets=[begin - first], sequence=page.sequence
+                query=query,
+                key=key[rows],
+                value=value[rows],
+                query_offsets=[begin - first],
+                sequence=page.sequence,
+                dtype=self._dtype,
             )
 
         firsts = range(0, self.length + len(key) if has_all_keys else end, self._pages.page_tokens)
@@ -190,7 +196,12 @@ class ShardedSession:
             for at in range(start, stop, _ROWS):
                 rows = slice(at - first, min(at + _ROWS, stop) - first)
                 page.session.step(
-                    query=no_query, key=key[rows], value=value[rows], query_offsets=[0], sequence=page.sequence
+                    query=no_query,
+                    key=key[rows],
+                    value=value[rows],
+                    query_offsets=[0],
+                    sequence=page.sequence,
+                    dtype=self._dtype,
                 )
 
         firsts = {number: number * self._pages.page_tokens for number in pages}
