@@ -41,7 +41,7 @@ SlabArena::Slot KvMemory::TakeFromArena(size_t bytes) {
       arenas_.erase(found);
     }
   });
-  if (!arena.has_room() && !MakesRoomFor(arena.slab_bytes())) {
+  if (!arena.has_room() && !MakesRoomFor(arena.next_slab_bytes())) {
     return {};
   }
   mapped_bytes_ -= arena.mapped_bytes();
@@ -86,6 +86,11 @@ std::string KvMemory::Describe(const KvGrowth& growth) const {
     return absl::StrCat(holder_, " has used its share: ", used_bytes(), " of the ",
                         whole_->used_bytes(), " bytes in use of ", max_bytes_, ", ", growth.bytes,
                         " more would exceed it");
+  }
+  if (RoomFor(growth) == Room::kEnough) {
+    return absl::StrCat(
+        (whole_ == nullptr ? *this : *whole_).used_bytes(), " of ", max_bytes_,
+        " bytes in use, in pages of so many sizes that their slabs take all memory");
   }
   return absl::StrCat(free_bytes(), " of ", max_bytes_, " bytes");
 }
@@ -133,7 +138,7 @@ void KvMemory::GiveBack(const SlabArena::Slot& slot, size_t bytes) {
     return;
   }
   // Callers choose the sizes, so only one arena that nobody uses is kept: a small one.
-  const size_t forgotten = arena->second.slab_bytes() > SlabArena::kSlabBytes ? bytes : idle_;
+  const size_t forgotten = arena->second.mapped_bytes() > SlabArena::kSlabBytes ? bytes : idle_;
   idle_ = forgotten == bytes ? idle_ : bytes;
   if (forgotten != 0) {
     const auto old = arenas_.find(forgotten);

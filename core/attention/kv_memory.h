@@ -31,7 +31,7 @@ struct KvGrowth {
 };
 
 /// A memory budget that caches share. A page that several caches refer to counts once. Only pages
-/// count. They lie in slabs, each for pages of one size: 16 MiB or one page. A slab stays allocated
+/// count. They lie in slabs, each for pages of one size (SlabArena). A slab stays allocated
 /// as long as one of its pages is in use, so pages of many sizes may hold more memory than they
 /// count: all slabs together have at most a quarter more than the budget (at least 256 MiB more).
 /// Of each size in use one unused slab is kept, and one of the other sizes. Thread-safe.

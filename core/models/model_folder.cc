@@ -47,9 +47,11 @@ absl::Status Escapes(const fs::path& path, const fs::path& root, const std::stri
 }
 
 absl::Status Unreadable(const std::string& folder, int error) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      folder,
-      ": expected a folder that can be read, found: ", std::generic_category().message(error)));
+  const bool lacks_room = error == EMFILE || error == ENFILE || error == ENOMEM;
+  return absl::Status(
+      lacks_room ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
+      absl::StrCat(folder, ": expected a folder that can be read, found: ",
+                   std::generic_category().message(error)));
 }
 
 /// Returns the names in `folder` in order, without those that begin with a dot and without

@@ -19,16 +19,24 @@ void PlaceOrUnmap(void* mapped, size_t size_bytes, int node) {
   }
 }
 
-}  // namespace
-
-std::byte* MapHugePages(size_t size_bytes) {
-  const size_t mapped_bytes = size_bytes + kHugePageBytes;
+std::byte* Map(size_t size_bytes) {
   void* mapped =
-      mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) {
     throw std::bad_alloc();
   }
-  auto* first = static_cast<std::byte*>(mapped);
+  return static_cast<std::byte*>(mapped);
+}
+
+}  // namespace
+
+std::byte* MapHugePages(size_t size_bytes) {
+  if (size_bytes < kHugePageBytes) {
+    std::byte* const small = Map(size_bytes);
+    PlaceOrUnmap(small, size_bytes, kAllNumaNodes);
+    return small;
+  }
+  std::byte* const first = Map(size_bytes + kHugePageBytes);
   const size_t excess = reinterpret_cast<uintptr_t>(first) % kHugePageBytes;
   const size_t skipped = excess == 0 ? 0 : kHugePageBytes - excess;
   if (skipped > 0) {
@@ -46,14 +54,10 @@ MappedBuffer::MappedBuffer(size_t size_bytes, int node) : size_bytes_(size_bytes
   if (size_bytes == 0) {
     return;
   }
-  void* mapped =
-      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) {
-    throw std::bad_alloc();
-  }
+  std::byte* const mapped = Map(size_bytes);
   madvise(mapped, size_bytes, MADV_HUGEPAGE);
   PlaceOrUnmap(mapped, size_bytes, node);
-  data_ = static_cast<std::byte*>(mapped);
+  data_ = mapped;
 }
 
 MappedBuffer::MappedBuffer(MappedBuffer&& other) noexcept

@@ -12,7 +12,8 @@ inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 /// Maps zeroed memory and asks the system to back it with huge pages, on all NUMA nodes in turn.
 /// The memory is always fresh, since memory that was used before would keep its small pages.
-/// `size_bytes` is a multiple of kHugePageBytes, and so is the address. Throws std::bad_alloc.
+/// `size_bytes` is a multiple of kHugePageBytes, and so is the address. Fewer bytes than that are a
+/// multiple of 4 KiB, and get small pages. Throws std::bad_alloc.
 std::byte* MapHugePages(size_t size_bytes);
 void UnmapHugePages(std::byte* data, size_t size_bytes);
 

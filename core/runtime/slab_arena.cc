@@ -6,29 +6,49 @@
 
 namespace attention {
 
-SlabArena::SlabArena(size_t slot_bytes)
-    : slot_bytes_(RoundUpToLine(slot_bytes)),
-      slots_per_slab_(std::max<size_t>(1, kSlabBytes / slot_bytes_)),
-      slab_bytes_(RoundUp(slots_per_slab_ * slot_bytes_, kHugePageBytes)) {}
+namespace {
+
+constexpr size_t kSmallPageBytes = 4096;
+constexpr size_t kLeastSlots = 4;
+
+}  // namespace
+
+SlabArena::SlabArena(size_t slot_bytes) : slot_bytes_(RoundUpToLine(slot_bytes)) {}
 
 SlabArena::~SlabArena() {
   for (const std::list<Slab>* slabs : {&full_, &with_room_}) {
     for (const Slab& slab : *slabs) {
-      UnmapHugePages(slab.first, slab_bytes_);
+      Unmap(slab);
     }
   }
 }
 
+size_t SlabArena::next_slab_bytes() const {
+  const size_t most = std::max<size_t>(1, kSlabBytes / slot_bytes_);
+  const size_t wanted = std::max(mapped_bytes_, kLeastSlabBytes) / slot_bytes_;
+  const size_t bytes = std::min(std::max(wanted, kLeastSlots), most) * slot_bytes_;
+  return RoundUp(bytes, bytes < kHugePageBytes ? kSmallPageBytes : kHugePageBytes);
+}
+
 void SlabArena::AddSlab() {
+  const size_t bytes = next_slab_bytes();
   std::list<Slab> added(1);
   Slab& slab = added.front();
-  slab.free.reserve(slots_per_slab_);
-  slab.first = MapHugePages(slab_bytes_);
-  for (size_t i = slots_per_slab_; i > 0; --i) {
+  slab.bytes = bytes;
+  slab.num_slots = bytes / slot_bytes_;
+  slab.free.reserve(slab.num_slots);
+  slab.first = MapHugePages(bytes);
+  mapped_bytes_ += bytes;
+  for (size_t i = slab.num_slots; i > 0; --i) {
     slab.free.push_back(slab.first + (i - 1) * slot_bytes_);
   }
   slab.place = added.begin();
   with_room_.splice(with_room_.begin(), added);
+}
+
+void SlabArena::Unmap(const Slab& slab) {
+  UnmapHugePages(slab.first, slab.bytes);
+  mapped_bytes_ -= slab.bytes;
 }
 
 SlabArena::Slot SlabArena::Take() {
@@ -51,11 +71,11 @@ void SlabArena::GiveBack(const Slot& slot) {
   Slab& slab = *slot.slab;
   std::list<Slab>& list = slab.free.empty() ? full_ : with_room_;
   slab.free.push_back(slot.memory);
-  const bool is_unused = slab.free.size() == slots_per_slab_;
+  const bool is_unused = slab.free.size() == slab.num_slots;
   // One unused slab is kept, so that taking and giving back a single slot does not map and unmap a
   // slab each time.
   if (is_unused && unused_ != nullptr) {
-    UnmapHugePages(slab.first, slab_bytes_);
+    Unmap(slab);
     list.erase(slab.place);
     return;
   }
@@ -69,7 +89,7 @@ void SlabArena::GiveBack(const Slot& slot) {
 
 void SlabArena::ReleaseUnused() {
   if (unused_ != nullptr) {
-    UnmapHugePages(unused_->first, slab_bytes_);
+    Unmap(*unused_);
     with_room_.erase(unused_->place);
     unused_ = nullptr;
   }

@@ -9,13 +9,17 @@
 
 namespace attention {
 
-/// Allocates slots from slabs of huge pages, which hold 16 MiB or one slot. A slab without a slot
-/// in use is returned to the system, except for one. All calls take constant time, but for the
-/// system's. For one thread at a time.
+/// Allocates slots from slabs. The first slab has four slots, or 64 KiB of them; each new one has
+/// as many bytes as all before it, at most 16 MiB or one slot: few slots take little more memory
+/// than they have. Slabs of 2 MiB and more have huge pages. A slab without a slot in use is
+/// returned to the system, except for one. All calls take constant time, but for the system's. For
+/// one thread at a time.
 class SlabArena {
  public:
-  /// The bytes of a slab of slots that are no larger.
+  /// The most bytes of a slab of slots that are no larger.
   static constexpr size_t kSlabBytes = 8 * kHugePageBytes;
+  /// The fewest bytes of a slab.
+  static constexpr size_t kLeastSlabBytes = size_t{64} << 10;
 
   struct Slab;
   struct Slot {
@@ -39,18 +43,20 @@ class SlabArena {
   bool has_room() const { return !with_room_.empty(); }
   /// Returns whether no slot is in use.
   bool is_unused() const { return full_.empty() && with_room_.size() == (unused_ ? 1 : 0); }
-  size_t slab_bytes() const { return slab_bytes_; }
+  /// Returns the bytes of the slab that Take would map next.
+  size_t next_slab_bytes() const;
   /// Returns the bytes of all slabs.
-  size_t mapped_bytes() const { return (full_.size() + with_room_.size()) * slab_bytes_; }
+  size_t mapped_bytes() const { return mapped_bytes_; }
   /// Returns the slab that is kept without a slot in use to the system.
   void ReleaseUnused();
 
  private:
   void AddSlab();
+  /// Returns the slab's memory to the system.
+  void Unmap(const Slab& slab);
 
   const size_t slot_bytes_;
-  const size_t slots_per_slab_;
-  const size_t slab_bytes_;
+  size_t mapped_bytes_ = 0;
   std::list<Slab> full_;
   // The slabs with a free slot. A slab without a slot in use is the last, so that the others fill
   // first.
@@ -60,6 +66,8 @@ class SlabArena {
 
 struct SlabArena::Slab {
   std::byte* first;
+  size_t bytes;
+  size_t num_slots;
   std::vector<std::byte*> free;     // with room for every slot
   std::list<Slab>::iterator place;  // in the list that holds it
 };

@@ -141,9 +141,12 @@ absl::Status SessionTable::ReserveFor(const std::string& account, std::vector<Kv
     reserved = ReserveTokens(caches, tokens);
     could_fit = true;
   }
+  const auto lacks_bytes = [&] {
+    return caches.front().memory().RoomFor(GrowthFor(caches, tokens)) != KvMemory::Room::kEnough;
+  };
   while (could_fit && absl::IsResourceExhausted(reserved) &&
          (EvictPrefixFor(account) ||
-          (may_end_parked == MayEndParked::kYes && EndOneParkedFor(account)))) {
+          (may_end_parked == MayEndParked::kYes && lacks_bytes() && EndOneParkedFor(account)))) {
     reserved = ReserveTokens(caches, tokens);
   }
   return reserved;

@@ -173,7 +173,7 @@ def load(attend, address, disturb, folder):
     with log_path.open("w") as log:
         bench = subprocess.Popen(
             [attend, "bench", f"--server={address}", "--retries", f"--concurrency={CONCURRENCY}",
-             "--duration=10m", "--warmup=0s", "--timeout=10s", "--shape=1x64x512",
+             "--duration=10m", "--warmup=0s", f"--timeout={PATIENCE_S}s", "--shape=1x64x512",
              "--verify-sample=0", f"--json={result}"],
             # Only there gRPC tells of its retries.
             env={**os.environ, "GRPC_TRACE": "retry", "GRPC_VERBOSITY": "INFO"},

@@ -119,9 +119,11 @@ void Record(const BatchStats& stats, RequestRecord& record) {
 }
 
 absl::Status ReplyNotRead() {
-  return absl::ResourceExhaustedError(
+  return Refuse(
+      absl::StatusCode::kResourceExhausted,
       "the caller did not read the answer in time (--reply-patience), and others need its memory "
-      "(--max-reply-bytes)");
+      "(--max-reply-bytes)",
+      {.reason = RefusalReason::kReplyBytes});
 }
 
 void AddRefusalTrailers(const absl::Status& status, grpc::ServerContext& context) {

@@ -63,6 +63,9 @@ void DuplexCall::EndRequest(Outgoing& outgoing, bool is_sent) {
     Record(metadata_, record);
     if (is_given_up_ && record.status.ok()) {
       record.status = ReplyNotRead();
+    } else if (is_unread_ && record.status.ok()) {
+      record.status =
+          absl::CancelledError("the caller took no answer in time (--session-idle-timeout)");
     } else if (!is_sent && record.status.ok()) {
       record.status = absl::CancelledError("the caller cancelled before the answer was sent");
     }

@@ -77,7 +77,7 @@ void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason,
     is_unread = only_if_idle && unsent_ > 0;
   }
   if (is_unread) {
-    is_given_up_ = true;
+    is_unread_ = true;
     context_.TryCancel();
     return;
   }

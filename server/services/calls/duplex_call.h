@@ -197,6 +197,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   Outgoing writing_;                 // the message that is being written
   Cancellation cancellation_;
   std::atomic<bool> is_given_up_ = false;
+  /// Whether the stream was ended because its caller took no answer.
+  std::atomic<bool> is_unread_ = false;
   bool is_closed_by_client_ = false;  // set when the end is being sent
   std::atomic<bool> is_finished_ = false;
   std::atomic<int> ends_known_ = 0;  // counts the calls of OnDone and OnFinish

@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/core/attention/cached_sequence.h"
 #include "tests/support/attention_problem.h"
+#include "tests/support/many_slabs.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -77,23 +78,36 @@ TEST(KvMemoryTest, PagesOfManySizesAreGivenBackToTheSystem) {
   EXPECT_LE(memory->mapped_bytes(), size_t{16} << 20) << "one small slab is kept";
 }
 
+// A caller chooses the sizes, and must not keep others from memory that it does not use.
+TEST(KvMemoryTest, OnePageOfEachOfManySizesTakesLittleMemory) {
+  const auto memory = std::make_shared<KvMemory>(size_t{1} << 30);
+  std::vector<KvCache> caches;
+  for (int64_t num_heads = 1; num_heads <= 200; ++num_heads) {
+    absl::StatusOr<KvCache> cache = KvCache::Create({num_heads, 1, 1, Storage::kF32, 512}, memory);
+    ASSERT_THAT(cache->Reserve(1), IsOk()) << num_heads;
+    caches.push_back(*std::move(cache));
+  }
+  EXPECT_LE(memory->mapped_bytes(), 5 * memory->used_bytes() + 200 * SlabArena::kLeastSlabBytes);
+}
+
 TEST(KvMemoryTest, SlabsOfManySizesTakeABoundedAmountMoreThanTheirPages) {
   constexpr size_t kMaxBytes = size_t{64} << 20;
   const auto memory = std::make_shared<KvMemory>(kMaxBytes);
-  std::vector<KvCache> caches;  // each with one page of a slab of its own
-  for (int64_t num_heads = 1; num_heads <= 40; ++num_heads) {
-    std::optional<KvCache> cache = OneToken(num_heads, memory);
-    if (!cache.has_value()) {
-      break;
-    }
-    caches.push_back(*std::move(cache));
-    EXPECT_LE(memory->mapped_bytes(), kMaxBytes + (size_t{256} << 20));
-  }
-  EXPECT_EQ(caches.size(), 20) << "320 MiB of slabs of 16 MiB";
+  std::vector<KvCache> left = FillWithSlabs(memory, *memory);
+  EXPECT_LE(memory->mapped_bytes(), kMaxBytes + (size_t{256} << 20));
   EXPECT_LT(memory->used_bytes(), kMaxBytes / 2) << "it was the slabs that were too many";
-  EXPECT_TRUE(OneToken(7, memory).has_value()) << "a slab has room";
-  caches.erase(caches.begin());
-  EXPECT_TRUE(OneToken(40, memory).has_value()) << "the unused slab went";
+  absl::Status refused;
+  std::vector<KvCache> others;
+  for (int64_t num_heads = 100; num_heads < 120 && refused.ok(); ++num_heads) {
+    others.push_back(*KvCache::Create({num_heads, 16, 16, Storage::kF32, 512}, memory));
+    refused = others.back().Reserve(512);
+  }
+  EXPECT_THAT(refused,
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       ::testing::HasSubstr("of so many sizes that their slabs take all")));
+  EXPECT_TRUE(OneToken(8, memory).has_value()) << "a slab has room";
+  left.clear();
+  EXPECT_THAT(others.back().Reserve(512), IsOk()) << "unused slabs went";
 }
 
 TEST(KvMemoryTest, ForksShareUntilOneIsAppendedTo) {

@@ -206,6 +206,8 @@ TEST(StreamEndTest, AStreamWhoseClientTakesNoAnswerIsEnded) {
   while (stream.Read().has_value()) {
   }
   EXPECT_EQ(stream.End().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().failed() == 1; }));
+  EXPECT_EQ(client.Statistics().refused(), 0) << "there was room";
 }
 
 TEST(StreamEndTest, TheOpeningAnswerSaysWhenAnIdleStreamEnds) {

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "server/scheduling/refusal.h"
 #include "server/sessions/session_table.h"
+#include "tests/support/many_slabs.h"
 #include "tests/support/matchers.h"
 
 namespace attention {
@@ -287,6 +288,23 @@ TEST_F(SessionRoomTest, ARefusedStepTakesNothing) {
               StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
   EXPECT_EQ(used_bytes(), before);
   EXPECT_THAT(ReserveTokens(sequence.caches, 192 - 64), IsOk());
+}
+
+// The end of a session need not give slabs back.
+TEST_F(SessionRoomTest, AStepThatLacksSlabsEndsNoSession) {
+  SessionTable table({.max_sessions = 100, .max_cache_bytes = int64_t{64} << 20});
+  const std::vector<KvCache> slabs = FillWithSlabs(table.memory("b"), *table.memory(""));
+  table.Park("token", {NewSession(512), *table.Enter("a"), ""});
+  absl::Status refused;
+  std::vector<std::vector<KvCache>> others;
+  for (int64_t num_heads = 200; num_heads < 220 && refused.ok(); ++num_heads) {
+    const KvCacheShape shape{.num_kv_heads = num_heads, .head_dim = 16, .value_head_dim = 16};
+    others.emplace_back().push_back(*KvCache::Create(shape, table.memory("a")));
+    refused = table.ReserveFor("a", others.back(), 64, kYes);
+  }
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
+                                ::testing::HasSubstr("of so many sizes that")));
+  EXPECT_EQ(table.statistics().parked, 1);
 }
 
 TEST_F(SessionRoomTest, UseTellsWhatATruncatedSequenceStillHolds) {
