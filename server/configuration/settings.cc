@@ -107,7 +107,8 @@ absl::StatusOr<std::string> ToText(const Option& option, const json& value) {
       if (value.is_number()) {
         return value.dump();
       }
-      break;
+      return value.is_string() ? absl::StatusOr<std::string>(value.get<std::string>())
+                               : WrongType("a duration, as 30 (seconds), 30s or 1m30s", value);
     case Option::Type::kText:
       break;
   }

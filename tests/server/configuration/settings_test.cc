@@ -88,6 +88,8 @@ TEST_F(SettingsTest, ErrorsNameFileAndKey) {
       {R"({"allow_shared_memory": 1})",
        ": allow_shared_memory: expected true or false, found number 1"},
       {R"({"listen": [1]})", ": listen: expected a string, found number 1"},
+      {R"({"max_queue_wait": true})",
+       ": max_queue_wait: expected a duration, as 30 (seconds), 30s or 1m30s, found boolean true"},
       {R"({"log_requests": "most"})",
        ": log_requests: expected one of none|failed|all, found most"},
       {R"({"grace_period": "soon"})",
