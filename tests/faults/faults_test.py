@@ -61,8 +61,9 @@ class ServerEnds(unittest.TestCase):
             wire.close()
         say(f"{size} bytes arrived, of which the client had read nothing when the server was told to end")
 
-    def test_actions_that_wait_when_the_grace_period_ends_are_answered(self):
-        forks = 40
+    def drain_beside_steps(self, forks):
+        """Ends a server with a grace period of 1 ms while a session's steps wait, one for each of so many forks. Returns the code of
+        each action that was answered, and the code and details of the stream."""
         actions = [pb.DecodeRequest(id=1, open=pb.OpenSession(model="demo"))]
         for number in range(1, forks + 1):
             actions.append(pb.DecodeRequest(id=2, fork=pb.ForkSequence(new_sequence=number)))
@@ -88,10 +89,20 @@ class ServerEnds(unittest.TestCase):
             except grpc.RpcError:
                 pass
             goes_on.set()
-            self.assertEqual((session.code(), session.details()), (grpc.StatusCode.UNAVAILABLE, "the server is draining"))
-            self.assertEqual(sorted(codes), list(range(1, forks + 3)))
-            self.assertLessEqual(set(codes.values()), {0, grpc.StatusCode.UNAVAILABLE.value[0]})
             self.assertEqual(server.process.wait(PATIENCE_S), 0)
+            return codes, session.code(), session.details()
+
+    def test_actions_that_wait_when_the_grace_period_ends_are_answered(self):
+        forks = 40
+        for _ in range(10):
+            codes, code, details = self.drain_beside_steps(forks)
+            self.assertEqual(code, grpc.StatusCode.UNAVAILABLE)
+            # A connection that is closed while the client still sends is reset, and loses what the client has not read.
+            if "reset by peer" not in details:
+                break
+        self.assertEqual(details, "the server is draining")
+        self.assertEqual(sorted(codes), list(range(1, forks + 3)))
+        self.assertLessEqual(set(codes.values()), {0, grpc.StatusCode.UNAVAILABLE.value[0]})
 
     def test_an_idle_connection_holds_up_nothing(self):
         with Server("--grace-period=10m") as server:
