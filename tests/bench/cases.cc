@@ -190,11 +190,13 @@ std::vector<CaseSpec> ManyRowsCases() {
           Layer(Dtype::kF32, 32, 512, 768, false)};
 }
 
-/// A window, without and with a prefix (attention sinks), and many short sequences whose lengths
-/// are no multiple of 16.
+/// Many short sequences, whose lengths are no multiples of 16, and a window, without and with a
+/// prefix (attention sinks).
 std::vector<CaseSpec> NarrowCases(Dtype dtype) {
-  std::vector<CaseSpec> cases = {Attention(dtype, 64, 17, 12, false),
-                                 Attention(dtype, 64, 49, 12, false)};
+  std::vector<CaseSpec> cases;
+  for (const int64_t length : {5, 12, 17, 49}) {
+    cases.push_back(Attention(dtype, 64, length, 12, false));
+  }
   for (const int64_t prefix : {0, 4}) {
     cases.push_back(Attention(dtype, 1, 4096, 4, true));
     cases.back().window = 256;

@@ -166,7 +166,8 @@ void AttentionTile::PackKeys(const KeyTile& keys) const {
                          .count = std::min(kKeyBlock, end - key),
                          .kv_head = setup_.tile.kv_head(),
                          .page = setup_.tile.packed.pages[0],
-                         .page_key = keys.first_key},
+                         .page_key = keys.first_key,
+                         .key_step = setup_.key_step},
                         static_cast<std::byte*>(buffers_.values_copy));
   }
 }

@@ -205,9 +205,11 @@ void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t inde
   const HeadLayout layout = prepared.LayOut(tiles.keys);
   std::byte* scratch = workspace_.Scratch(worker, layout.bytes + tile_scratch_bytes_);
   const HeadPage page = layout.At(scratch);
-  attention::PackKeys(KeysOf({tiles.range.sequence, 0, tiles.keys}, tiles.kv_head, page),
-                      scratch + layout.bytes);
   QueryTile tile = TileOf(prepared, {.pages = &page, .storage = StorageOf(*prepared.plan)});
+  tile.rows_per_head = tiles.RowsOf(0);  // no other tile has more
+  KeysToPack keys = KeysOf({tiles.range.sequence, 0, tiles.keys}, tiles.kv_head, page);
+  keys.key_step = KeyStepOf(tile);
+  attention::PackKeys(keys, scratch + layout.bytes);
   for (int64_t i = 0; i < tiles.size(); ++i) {
     UpcomingRows upcoming;
     if (prefetches) {

@@ -34,7 +34,7 @@ RowGroup MakeGroup(const TileSetup& setup, const RowKeys& row_keys, const KeyRan
   }
   const bool has_visible = group.part.begin < group.part.end;
   group.part.begin = has_visible ? group.part.begin / kKeyBlock * kKeyBlock : 0;
-  group.part.end = has_visible ? RoundUp(group.part.end, kKeyStep) : 0;
+  group.part.end = has_visible ? RoundUp(group.part.end, setup.key_step) : 0;
   return group;
 }
 
@@ -83,7 +83,7 @@ void KeyTile::MakeGroups(const TileSetup& setup, const RowKeys& row_keys) {
     const int64_t end = tile.end - tile.begin;
     std::fill_n(visible_begin, setup.rows, 0);
     std::fill_n(visible_end, setup.rows, end);
-    group[num_groups++] = {{0, setup.rows, 0, RoundUp(end, kKeyStep)}, 0, end};
+    group[num_groups++] = {{0, setup.rows, 0, RoundUp(end, setup.key_step)}, 0, end};
     return;
   }
   for (int64_t row = 0; row < setup.rows; row += kRowGroup) {

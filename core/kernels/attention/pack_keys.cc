@@ -9,10 +9,20 @@
 namespace attention {
 namespace {
 
-PackSource SourceRows(const HeadsView& view, int64_t first_row, int64_t rows, int64_t head) {
-  const int64_t first = first_row * view.token_stride + head * view.head_stride;
-  return {ElementAt(view.data, view.dtype, first), view.dtype, view.token_stride, rows,
-          view.head_dim};
+/// Returns the number of which the keys that are written are a multiple.
+int64_t StepOf(const KeysToPack& keys) {
+  return keys.sequence->options.similarity == Similarity::kDotProduct ? keys.key_step : kKeyBlock;
+}
+
+/// The rows of `rows` keys from `row` on in `view`, of the keys or the values.
+PackSource SourceRows(const KeysToPack& keys, const HeadsView& view, int64_t row, int64_t rows) {
+  const int64_t first = row * view.token_stride + keys.kv_head * view.head_stride;
+  return {.data = ElementAt(view.data, view.dtype, first),
+          .dtype = view.dtype,
+          .stride = view.token_stride,
+          .rows = rows,
+          .cols = view.head_dim,
+          .packed_rows = RoundUp(rows, StepOf(keys))};
 }
 
 /// Packs the values of `rows` keys from `row` on, the first of a key block.
@@ -20,13 +30,14 @@ void PackValues(const KeysToPack& keys, int64_t row, int64_t rows) {
   const AttentionPlan& plan = *keys.plan;
   const int64_t columns = keys.page.value_columns;
   const auto element_bytes = static_cast<int64_t>(SizeOf(plan.compute()));
-  const PackSource source = SourceRows(keys.sequence->value, row, rows, keys.kv_head);
+  const PackSource source = SourceRows(keys, keys.sequence->value, row, rows);
   const int64_t before = row - keys.page_key;
   std::byte* target = keys.page.values + before * columns * element_bytes;
   bool are_finite = true;
   for (int64_t first = 0; first < plan.value_width(); first += columns) {
-    const PackSource panel{ElementAt(source.data, source.dtype, first), source.dtype, source.stride,
-                           rows, std::min(columns, source.cols - first)};
+    PackSource panel = source;
+    panel.data = ElementAt(source.data, source.dtype, first);
+    panel.cols = std::min(columns, source.cols - first);
     are_finite &= CurrentTileKernels().pack_rows(panel, plan.compute(), columns, target);
     target += keys.page.panel_bytes;
   }
@@ -53,7 +64,7 @@ void PackKeys(const KeysToPack& keys, std::byte* scratch) {
   for (int64_t row = keys.first_key; row < end; row += kKeyBlock) {
     const int64_t rows = std::min(kKeyBlock, end - row);
     const int64_t block = (row - keys.page_key) / kKeyBlock;
-    PackSource key = SourceRows(sequence.key, row, rows, keys.kv_head);
+    PackSource key = SourceRows(keys, sequence.key, row, rows);
     const HeadPreparation preparation{
         .norm = sequence.options.key_norm,
         .rotary = sequence.options.rotary,
@@ -62,7 +73,9 @@ void PackKeys(const KeysToPack& keys, std::byte* scratch) {
         .has_feature_map = sequence.options.similarity == Similarity::kLinear};
     if (preparation.does_something()) {
       PrepareHeadRows(preparation, key, plan.compute(), scratch);
-      key = {scratch, plan.compute(), key.cols, rows, key.cols};
+      key.data = scratch;
+      key.dtype = plan.compute();
+      key.stride = key.cols;
     }
     kernels.pack_transposed(key, plan.compute(), plan.depth(),
                             keys.page.keys + block * plan.key_block_elements() * element_bytes);

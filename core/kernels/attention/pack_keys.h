@@ -21,6 +21,9 @@ struct KeysToPack {
   int64_t kv_head = 0;
   HeadPage page;
   int64_t page_key = 0;  // the key with which the page begins, a multiple of kKeyBlock
+  /// Zeros follow the last key up to a multiple of this. Products of other similarities than the
+  /// dot product read whole key blocks, which are then filled up.
+  int64_t key_step = kKeyStep;
 };
 
 /// Returns the format in which keys are packed that no cache holds.

@@ -65,19 +65,28 @@ bool GainsWithWideRegisters(const QueryTile& tile) {
           (storage == KeyValueStorage::kBf16 && !IsComputeType(*tile.plan, storage)));
 }
 
+/// Whether a matrix unit computes the tile's matrix products.
+bool UsesMatrixUnit(const QueryTile& tile) {
+  return tile.plan->compute() == Dtype::kBf16 && HasMatrixUnit();
+}
+
 /// Returns the most rows that few-row products compute. Up to kFewRows, a tile waits for memory.
-/// Twice as many gain where a cache of the server holds the keys: the second product finds in a
-/// cache of the processor what the first has read.
+/// Twice as many gain in two cases. Where a cache of the server holds the keys, the second product
+/// finds in a cache of the processor what the first has read. And of short sequences matrix
+/// products compute kKeyStep keys, twice as many as needed.
 int64_t MostFewRows(const QueryTile& tile) {
-  const bool has_more = tile.sequence->cached.has_value() &&
-                        (CurrentAbilities().vector_bits < 512 || GainsWithWideRegisters(tile));
-  return has_more ? 2 * kFewRows : kFewRows;
+  const FlashSequence& sequence = *tile.sequence;
+  const bool gains_with_cache =
+      sequence.cached.has_value() &&
+      (CurrentAbilities().vector_bits < 512 || GainsWithWideRegisters(tile));
+  const bool is_short = sequence.kv_len() <= kFewRowKeyStep && !UsesMatrixUnit(tile);
+  return gains_with_cache || is_short ? 2 * kFewRows : kFewRows;
 }
 
 /// Whether few-row products compute the tile.
 bool HasFewRows(const QueryTile& tile) {
   return tile.rows() <= MostFewRows(tile) && CurrentTileKernels().few_row_product != nullptr &&
-         (tile.plan->compute() != Dtype::kBf16 || !HasMatrixUnit() || HasMatrixUnitBits());
+         (!UsesMatrixUnit(tile) || HasMatrixUnitBits());
 }
 
 /// A scale that is too small for ExponentScale needs the logits kernel too.
@@ -146,9 +155,15 @@ TileSetup::TileSetup(const QueryTile& query_tile)
       element_bytes(static_cast<int64_t>(SizeOf(plan.compute()))),
       has_few_rows(HasFewRows(tile)),
       operands(OperandsOf(tile, has_few_rows)),
+      key_step(KeyStepOf(tile)),
       tiles_at_once(TilesAtOnce(*this)),
       shapes_logits(ShapesLogits(sequence.options)),
       scale_log2e(ExponentScale(sequence.options)) {}
+
+int64_t KeyStepOf(const QueryTile& tile) {
+  // A matrix unit's sums over 16 and over 32 keys may have other bits.
+  return HasFewRows(tile) && !UsesMatrixUnit(tile) ? kFewRowKeyStep : kKeyStep;
+}
 
 bool ExpandsKeys(const QueryTile& tile) {
   return OperandsOf(tile, HasFewRows(tile)) == KeyOperands::kExpanded;

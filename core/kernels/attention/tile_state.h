@@ -54,12 +54,16 @@ struct TileSetup {
   int64_t element_bytes;  // of the compute type
   bool has_few_rows;      // few-row products, instead of matrix products
   KeyOperands operands;
+  int64_t key_step;  // the columns that are computed are a multiple of it
   /// The number of key tiles that are scored before the first of their values is read, so that
   /// memory is read in long contiguous parts.
   int64_t tiles_at_once;
   bool shapes_logits;  // the scores need the logits kernel before softmax
   float scale_log2e;   // score * scale_log2e is the exponent of 2
 };
+
+/// Returns TileSetup::key_step.
+int64_t KeyStepOf(const QueryTile& tile);
 
 /// TileSetup::tiles_at_once of up to kFewRows rows, whose scores have room in those of kQueryTile.
 inline constexpr int64_t kFewRowTilesAtOnce = kQueryTile / kFewRows;

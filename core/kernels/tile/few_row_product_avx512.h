@@ -206,6 +206,38 @@ inline void MultiplyAllRows(const FewRowProduct& p, int64_t cached_bytes) {
   }
 }
 
+/// The number of bytes of b in a product that few rows compute at once.
+constexpr int64_t kSmallBytes = 4096;
+
+/// Computes `rows` rows of c, at most kMostRows, and kVecs * 16 columns from column `col` on.
+template <typename Chain, int kMostRows, int kVecs>
+inline void MultiplySmallRows(const FewRowProduct& p, int64_t rows, Corner at) {
+  if constexpr (kMostRows > 1) {
+    if (rows < kMostRows) {
+      return MultiplySmallRows<Chain, kMostRows - 1, kVecs>(p, rows, at);
+    }
+  }
+  const StepRange all{0, p.steps, static_cast<char*>(p.c)};  // it keeps no sums of earlier steps
+  MultiplyRectangle<Chain, Prefetch::kNone, kMostRows, kVecs>(p, all, at);
+}
+
+/// Computes a product whose b is small and lies in the L1 cache. A sum waits for the one before, so
+/// as many sums as the registers allow are computed at once.
+template <typename Chain>
+inline void MultiplySmall(const FewRowProduct& p) {
+  int64_t col = 0;
+  for (; col + 64 <= p.cols; col += 64) {
+    for (int64_t row = 0; row < p.rows;) {
+      const int64_t rows = p.rows - row <= 6 ? p.rows - row : 4;
+      MultiplySmallRows<Chain, 6, 4>(p, rows, {row, col});
+      row += rows;
+    }
+  }
+  for (; col < p.cols; col += 16) {
+    MultiplySmallRows<Chain, kFewRows, 1>(p, p.rows, {0, col});
+  }
+}
+
 template <typename Chain>
 __attribute__((noinline)) void MultiplyInHalfRegisters(const FewRowProduct& p) {
   pairs::MultiplyAllRows<Chain>(p);
@@ -228,6 +260,9 @@ __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
   if (p.rows == 1) {
     return IsForZen4(p) ? pairs::MultiplyRow<HalfChain, Prefetch::kNone>(p)
                         : pairs::MultiplyRow<HalfChain, Prefetch::kNext>(p);
+  }
+  if (p.steps * p.cols * 4 <= kSmallBytes) {
+    return MultiplySmall<Chain>(p);
   }
   if constexpr (std::is_same_v<Chain, F32Chain>) {
     if (p.processor.is_intel) {  // it prefers their order of prefetches (tests/bench/RESULTS.md)

@@ -153,7 +153,7 @@ inline bool PackRowsBf16(const PackSource& source, int64_t width, uint32_t* targ
   const auto* rows = static_cast<const uint16_t*>(source.data);
   alignas(64) static constexpr uint16_t kZeros[512] = {};
   bool finite = true;
-  for (int64_t r = 0; r < kKeyBlock; r += 2) {
+  for (int64_t r = 0; r < source.packed_rows; r += 2) {
     uint32_t* to = target + r / 2 * width;
     if (r >= source.rows) {
       __builtin_memset(to, 0, width * sizeof(*to));
@@ -175,7 +175,8 @@ inline bool PackRows(const PackSource& source, Dtype compute, int64_t width, voi
   auto* to = static_cast<float*>(target);
   ForDtype(source.dtype,
            [&](auto element) { finite = PackRowsF32<decltype(element)>(source, width, to); });
-  __builtin_memset(to + source.rows * width, 0, (kKeyBlock - source.rows) * width * sizeof(float));
+  __builtin_memset(to + source.rows * width, 0,
+                   (source.packed_rows - source.rows) * width * sizeof(float));
   return finite;
 }
 
@@ -197,7 +198,13 @@ inline void PackTransposedLanes(const PackSource& source, int64_t per_lane, int6
                                 float* target) {
   const auto* data = static_cast<const typename E::Type*>(source.data);
   const int64_t square_columns = kRegisterLanes * per_lane;
-  for (int64_t row = 0; row < kKeyBlock; row += kRegisterLanes) {
+  for (int64_t row = 0; row < source.packed_rows; row += kRegisterLanes) {
+    if (row >= source.rows) {
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        StoreRegister(Register{}, target + lane * kKeyBlock + row);
+      }
+      continue;
+    }
     for (int64_t lane = 0; lane < lanes; lane += kRegisterLanes) {
       const auto* from = data + row * source.stride + lane * per_lane;
       const int64_t count = source.cols - lane * per_lane;

@@ -98,6 +98,8 @@ struct PackSource {
   int64_t stride = 0;
   int64_t rows = 0;
   int64_t cols = 0;
+  /// The rows that packing writes, a multiple of 16: those from `rows` on become zeros.
+  int64_t packed_rows = kKeyBlock;
 };
 
 /// The terms by which the raw scores of one row become logits.
@@ -256,7 +258,8 @@ struct TileKernels {
   /// Null on ARM64.
   void (*few_row_product)(const FewRowProduct& product);
   /// Packs up to kKeyBlock rows as one key block: f32 [depth][kKeyBlock], or bf16 [depth /
-  /// 2][kKeyBlock][2]. Missing rows, and the columns from source.cols to depth, become zeros.
+  /// 2][kKeyBlock][2], of which it writes source.packed_rows keys. Missing rows, and the columns
+  /// from source.cols to depth, become zeros.
   void (*pack_transposed)(const PackSource& source, Dtype compute, int64_t depth, void* target);
   /// Packs up to kKeyBlock rows: f32 [kKeyBlock][width], or bf16 [kKeyBlock / 2][width][2]. Missing
   /// rows and columns become zeros. Returns whether every value is finite.
