@@ -6,14 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/runtime/prefixed.h"
 #include "server/services/calls/unknown_call.h"
-#include "server/sockets/listen_address.h"
 
 namespace attention {
 namespace {
@@ -89,6 +86,9 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(
       return Prefixed(options.flag, listening.status());
     }
     listener->addresses_.push_back(listening->address);
+    if (listening->file.has_value()) {
+      listener->socket_files_.push_back(*std::move(listening->file));
+    }
     std::move(listening->sockets.begin(), listening->sockets.end(),
               std::back_inserter(listener->sockets_));
   }
@@ -122,20 +122,13 @@ void Listener::StartThreads(int num_threads) {
 }
 
 void Listener::StopAccepting() {
+  RemoveSockets();  // while the sockets are open
   acceptor_->Stop();
-  RemoveSockets();
 }
 
 void Listener::RemoveSockets() {
-  if (std::exchange(has_removed_sockets_, true)) {
-    return;
-  }
-  for (const std::string& address : addresses_) {
-    const absl::StatusOr<ListenAddress> parsed = ParseListenAddress(address);
-    if (parsed.ok() && parsed->is_unix()) {
-      std::error_code ignored;  // it may be gone already
-      std::filesystem::remove(parsed->path, ignored);
-    }
+  for (const SocketFile& file : std::exchange(socket_files_, {})) {
+    RemoveSocketFile(file);
   }
 }
 

@@ -18,6 +18,7 @@
 #include "server/server_options.h"
 #include "server/services/calls/completion_threads.h"
 #include "server/sockets/connection_acceptor.h"
+#include "server/sockets/listening_socket.h"
 
 namespace attention {
 
@@ -61,8 +62,8 @@ class Listener {
   /// Accepts no further connections: the system refuses them. Open ones are served as before.
   /// REQUIRES: StartThreads was called.
   void StopAccepting();
-  /// Removes unix sockets from the file system, once: afterwards another server may have them.
-  /// Their connections stay open.
+  /// Removes unix sockets from the file system, once: afterwards another server may have their
+  /// paths. Leaves what others have put there already. Their connections stay open.
   void RemoveSockets();
   /// Waits until the clients' systems have all that was sent so far, at most until `end`.
   /// REQUIRES: StartThreads was called.
@@ -88,7 +89,8 @@ class Listener {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;
-  bool has_removed_sockets_ = false;
+  /// Until they are removed.
+  std::vector<SocketFile> socket_files_;
 };
 
 }  // namespace attention

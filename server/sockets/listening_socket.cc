@@ -161,7 +161,12 @@ absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& text, const std
   if (listener.get() < 0) {
     return CannotListen(text, std::strerror(errno));
   }
-  ListeningSockets listening{.sockets = {}, .address = text};
+  struct stat status = {};
+  if (lstat(path.c_str(), &status) != 0) {
+    return CannotListen(text, std::strerror(errno));
+  }
+  ListeningSockets listening{
+      .sockets = {}, .file = SocketFile{path, status.st_dev, status.st_ino}, .address = text};
   listening.sockets.push_back(std::move(listener));
   return listening;
 }
@@ -171,6 +176,14 @@ absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& text, const std
 FileDescriptor::~FileDescriptor() {
   if (number_ >= 0) {
     close(number_);
+  }
+}
+
+void RemoveSocketFile(const SocketFile& file) {
+  struct stat status = {};
+  if (lstat(file.path.c_str(), &status) == 0 && status.st_dev == file.device &&
+      status.st_ino == file.inode) {
+    unlink(file.path.c_str());
   }
 }
 

@@ -1,7 +1,10 @@
 // A file descriptor with an owner, and sockets that listen.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,9 +47,22 @@ inline constexpr std::chrono::milliseconds kPauseAfterFailure{200};
 /// Accepts one connection of a socket that does not block. Thread-safe.
 Accepted AcceptConnection(const FileDescriptor& listener);
 
+/// The file of a unix socket that listens.
+struct SocketFile {
+  std::string path;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+/// Removes the file, unless something else is at its path by now. While the socket is open, no
+/// other file can have its numbers.
+void RemoveSocketFile(const SocketFile& file);
+
 /// Sockets that listen on one address; none of them blocks.
 struct ListeningSockets {
   std::vector<FileDescriptor> sockets;
+  /// Of a unix socket.
+  std::optional<SocketFile> file;
   /// The requested address, with the chosen port in the place of port 0.
   std::string address;
 };

@@ -286,6 +286,23 @@ TEST(LifecycleTest, LeavesTheSocketOfItsSuccessor) {
   EXPECT_TRUE(next.Attend(ShortRequest(), &response).ok());
 }
 
+TEST(LifecycleTest, LeavesASocketThatHasTakenThePlaceOfItsOwn) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/attend.sock";
+  const ServerOptions options = {.listen = {"unix:" + path}, .admin_listen = ""};
+  const auto first = Server::Start(options);
+  ASSERT_THAT(first, IsOk());
+  std::filesystem::remove(path);
+  const auto second = Server::Start(options);
+  ASSERT_THAT(second, IsOk());
+  (*first)->Shutdown(absl::ZeroDuration());
+  AttendClient client(grpc::CreateChannel("unix:" + path, grpc::InsecureChannelCredentials()));
+  v1::AttendResponse response;
+  EXPECT_TRUE(client.Attend(ShortRequest(), &response).ok());
+  (*second)->Shutdown(absl::ZeroDuration());
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(LifecycleTest, RefusesAModelWithANameOfTheServersOwn) {
   for (const char* const name : {"attention", "*"}) {
     const SeededModelSpec spec = {.name = name, .d_model = 64, .num_heads = 2};
