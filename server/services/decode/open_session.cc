@@ -43,13 +43,16 @@ absl::Status CheckOptions(const v1::AttentionOptions& options) {
       {"mask", options.has_mask()},
       {"prefix", options.prefix() != 0},
       {"global_tokens", !options.global_tokens().empty()},
-      {"sequences", !options.sequences().empty()},
-      {"similarity", options.similarity() == v1::LINEAR}};
+      {"sequences", !options.sequences().empty()}};
   for (const auto& [field, is_set] : fields) {
     if (is_set) {
       return Wrong("open.", "options.", field,
                    ": expected none in a session, whose later keys are not known yet, found one");
     }
+  }
+  if (options.similarity() == v1::LINEAR) {
+    return Wrong("open.options.similarity",
+                 ": expected DOT_PRODUCT, GAUSSIAN, BOX or TRIANGULAR in a session, found LINEAR");
   }
   return absl::OkStatus();
 }

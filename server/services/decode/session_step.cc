@@ -55,13 +55,22 @@ bool HasLogits(const SessionTarget& target) {
   return target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
 }
 
+// A pooled output is none of a sequence that grows.
+absl::Status CheckOutput(v1::ModelOutput output, bool has_logits) {
+  const bool is_pooled = output == v1::MEAN_POOLED || output == v1::CLS_POOLED;
+  const bool is_logits = output == v1::LOGITS || output == v1::LAST_LOGITS;
+  if (!is_pooled && (!is_logits || has_logits)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("step.model_output: expected LAST_HIDDEN_STATES",
+                   has_logits ? ", LOGITS or LAST_LOGITS" : " in a session without logits",
+                   ", found ", v1::ModelOutput_Name(output)));
+}
+
 absl::Status CheckStep(const v1::DecodeStep& step, const SessionPlan& plan) {
   RETURN_IF_ERROR(CheckInput(step, plan));
-  if (step.model_output() == v1::MEAN_POOLED || step.model_output() == v1::CLS_POOLED) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found ",
-        v1::ModelOutput_Name(step.model_output())));
-  }
+  RETURN_IF_ERROR(CheckOutput(step.model_output(), HasLogits(plan.target)));
   if (step.top_logits() < 0 || step.top_logits() > kMaxTopLogits) {
     return absl::InvalidArgumentError(absl::StrCat("step.top_logits: expected 0 to ", kMaxTopLogits,
                                                    ", found ", step.top_logits()));

@@ -74,6 +74,9 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
        {OpenWith(OpenModel("demo"), "prefix: 3"), kInvalidArgument,
         "open.options.prefix: expected none in a session, whose later keys are not known yet, "
         "found one"},
+       {OpenWith(OpenModel("demo"), "similarity: LINEAR"), kInvalidArgument,
+        "open.options.similarity: expected DOT_PRODUCT, GAUSSIAN, BOX or TRIANGULAR in a session, "
+        "found LINEAR"},
        {OpenWith(OpenModel("demo"), "window: -3"), kInvalidArgument,
         "open.options.window: expected 0 or more, found -3"}});
   const DecodeAnswer numbered = stream.Do(OpenModel("demo"), 5);
@@ -110,6 +113,8 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAStep) {
   without_output.mutable_step()->set_no_output(true);
   v1::DecodeRequest pooled = RowsStep(rows, 0, 4);
   pooled.mutable_step()->set_model_output(v1::MEAN_POOLED);
+  v1::DecodeRequest logits = RowsStep(rows, 0, 4);
+  logits.mutable_step()->set_model_output(v1::LAST_LOGITS);
   v1::DecodeRequest empty;
   empty.mutable_step();
   using enum absl::StatusCode;
@@ -127,8 +132,11 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAStep) {
         "Model.has_logits), found 3"},
        {without_output, kInvalidArgument, "step.top_logits: expected 0 with no_output, found 3"},
        {pooled, kInvalidArgument,
-        "step.model_output: expected LAST_HIDDEN_STATES, LOGITS or LAST_LOGITS, found "
+        "step.model_output: expected LAST_HIDDEN_STATES in a session without logits, found "
         "MEAN_POOLED"},
+       {logits, kInvalidArgument,
+        "step.model_output: expected LAST_HIDDEN_STATES in a session without logits, found "
+        "LAST_LOGITS"},
        {RowsStep(rows, 0, 0), kInvalidArgument, "step: expected at least one token, found none"},
        {RowsStep(SeededTensor(1, Dtype::kF32, {4, 100}), 0, 4), kInvalidArgument,
         "step.hidden_states.tensor.shape: expected rows of 512, found [4, 100]"},
