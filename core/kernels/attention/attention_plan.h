@@ -32,7 +32,8 @@ inline constexpr int64_t kSumChain = 256;
 /// of kKeyStep, so that few hidden scores are computed.
 inline constexpr int64_t kRowGroup = 32;
 inline constexpr int64_t kKeyStep = 32;
-/// The same for few-row products.
+/// The multiple of keys that few-row products compute, but for those with the bits of a matrix
+/// unit.
 inline constexpr int64_t kFewRowKeyStep = 16;
 
 /// The distance of score rows in floats. It is not a power of two, so that the rows of a column

@@ -1,6 +1,6 @@
 // The layout of the packed keys and values of one key/value head: where the key blocks of a head
 // lie in a page, and where an element lies in a key block. The vector code of core/kernels/tile
-// writes whole key blocks, and the products read them as the packed B of a GemmShape.
+// writes key blocks, and the products read them as the packed B of a GemmShape.
 #pragma once
 
 #include <cstddef>

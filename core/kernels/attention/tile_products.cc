@@ -35,6 +35,9 @@ TileProducts::FewRowTypes TileProducts::TypesOfFewRows() const {
   return {FewRowProduct::kF32, 4, 1};
 }
 
+/// Whether all keys lie in one key block.
+bool TileProducts::IsShort() const { return setup_.sequence.kv_len() <= kKeyBlock; }
+
 /// The keys from `key` on, a multiple of kKeyBlock, in packed memory.
 const std::byte* TileProducts::Keys(int64_t key) const {
   if (setup_.expands()) {
@@ -128,6 +131,7 @@ void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int6
                                        .steps = taken / types.rows_together,
                                        .cols = std::min(kKeyBlock, part.end - col),
                                        .tile_steps = MatrixTileSteps(taken),
+                                       .is_short = IsShort(),
                                        .c = keys.ScoreRow(part.first_row) + col,
                                        .c_stride = kScoreStride * 4,
                                        .accumulate = depth > 0});
@@ -211,6 +215,7 @@ void TileProducts::AddChain(const Chain& chain, void* sums, bool accumulate) con
                                      .steps = chain.keys / chain.types.rows_together,
                                      .cols = chain.columns,
                                      .tile_steps = MatrixTileSteps(chain.keys),
+                                     .is_short = IsShort(),
                                      .c = sums,
                                      .c_stride = plan_.value_width() * 4,
                                      .accumulate = accumulate});

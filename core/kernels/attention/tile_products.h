@@ -11,7 +11,7 @@
 namespace attention {
 
 /// Computes the products of one query tile with its key tiles. Columns begin at a multiple of
-/// kKeyBlock and end at one of kKeyStep.
+/// kKeyBlock and end at one of TileSetup::key_step.
 class TileProducts {
  public:
   /// Borrows both. REQUIRES: ReadQuery has written the query rows.
@@ -52,6 +52,7 @@ class TileProducts {
   }
 
   FewRowTypes TypesOfFewRows() const;
+  bool IsShort() const;
   void PrefetchScales(int64_t key) const;
   void ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const;
   void DotProducts(const KeyTile& keys, const Rectangle& part) const;

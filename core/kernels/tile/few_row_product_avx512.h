@@ -221,8 +221,8 @@ inline void MultiplySmallRows(const FewRowProduct& p, int64_t rows, Corner at) {
   MultiplyRectangle<Chain, Prefetch::kNone, kMostRows, kVecs>(p, all, at);
 }
 
-/// Computes a product whose b is small and lies in the L1 cache. A sum waits for the one before, so
-/// as many sums as the registers allow are computed at once.
+/// Computes a product of a short sequence, whose b needs no prefetches. A sum waits for the one
+/// before, so as many sums as the registers allow are computed at once.
 template <typename Chain>
 inline void MultiplySmall(const FewRowProduct& p) {
   int64_t col = 0;
@@ -261,8 +261,10 @@ __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
     return IsForZen4(p) ? pairs::MultiplyRow<HalfChain, Prefetch::kNone>(p)
                         : pairs::MultiplyRow<HalfChain, Prefetch::kNext>(p);
   }
-  if (p.steps * p.cols * 4 <= kSmallBytes) {
-    return MultiplySmall<Chain>(p);
+  if constexpr (!Chain::kIsInt8) {
+    if (p.is_short && p.steps * p.cols * 4 <= kSmallBytes) {
+      return MultiplySmall<Chain>(p);
+    }
   }
   if constexpr (std::is_same_v<Chain, F32Chain>) {
     if (p.processor.is_intel) {  // it prefers their order of prefetches (tests/bench/RESULTS.md)

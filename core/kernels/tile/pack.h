@@ -192,7 +192,8 @@ inline void LoadSquare(const typename E::Type* from, int64_t stride, int64_t row
   }
 }
 
-/// Writes `lanes` packed rows of kKeyBlock 32-bit lanes. A lane has `per_lane` source columns.
+/// Writes source.packed_rows of the kKeyBlock 32-bit lanes of each of `lanes` packed rows. A lane
+/// has `per_lane` source columns.
 template <typename E>
 inline void PackTransposedLanes(const PackSource& source, int64_t per_lane, int64_t lanes,
                                 float* target) {

@@ -240,6 +240,8 @@ struct FewRowProduct {
   /// For kBf16Matrix: the number of steps that the matrix unit multiplies at once. It divides
   /// `steps`.
   int64_t tile_steps = 1;
+  /// Whether the sequence is so short that b lies in a cache of the processor.
+  bool is_short = false;
   void* c = nullptr;
   int64_t c_stride = 0;
   bool accumulate = false;
@@ -261,8 +263,9 @@ struct TileKernels {
   /// 2][kKeyBlock][2], of which it writes source.packed_rows keys. Missing rows, and the columns
   /// from source.cols to depth, become zeros.
   void (*pack_transposed)(const PackSource& source, Dtype compute, int64_t depth, void* target);
-  /// Packs up to kKeyBlock rows: f32 [kKeyBlock][width], or bf16 [kKeyBlock / 2][width][2]. Missing
-  /// rows and columns become zeros. Returns whether every value is finite.
+  /// Packs up to kKeyBlock rows: f32 [kKeyBlock][width], or bf16 [kKeyBlock / 2][width][2], of
+  /// which it writes source.packed_rows rows. Missing rows and columns become zeros. Returns
+  /// whether every value is finite.
   bool (*pack_rows)(const PackSource& source, Dtype compute, int64_t width, void* target);
   /// Copies rows to `target` [source.rows, width], as `compute`. The columns from source.cols to
   /// width become zeros. With `negate` the sign of each value changes.
