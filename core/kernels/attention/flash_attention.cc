@@ -206,7 +206,7 @@ void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t inde
   std::byte* scratch = workspace_.Scratch(worker, layout.bytes + tile_scratch_bytes_);
   const HeadPage page = layout.At(scratch);
   QueryTile tile = TileOf(prepared, {.pages = &page, .storage = StorageOf(*prepared.plan)});
-  tile.rows_per_head = tiles.RowsOf(0);  // no other tile has more
+  tile.rows_per_head = std::min(tiles.range.rows, kQueryTile);  // the most of all tiles
   KeysToPack keys = KeysOf({tiles.range.sequence, 0, tiles.keys}, tiles.kv_head, page);
   keys.key_step = KeyStepOf(tile);
   attention::PackKeys(keys, scratch + layout.bytes);
