@@ -114,7 +114,18 @@ struct Bf16Chain : F32Chain {
 
 #endif
 
-#ifdef __AVXVNNI__
+#if defined(__AVXVNNI__) || defined(__AVX512VNNI__)
+
+inline Integers AddByteProducts(Integers sum, Integers a, Integers b) {
+  const auto sums = reinterpret_cast<__m256i>(sum);
+  const auto bytes_of_a = reinterpret_cast<__m256i>(a);
+  const auto bytes_of_b = reinterpret_cast<__m256i>(b);
+#ifdef __AVX512VNNI__
+  return reinterpret_cast<Integers>(_mm256_dpbusd_epi32(sums, bytes_of_a, bytes_of_b));
+#else
+  return reinterpret_cast<Integers>(_mm256_dpbusd_avx_epi32(sums, bytes_of_a, bytes_of_b));
+#endif
+}
 
 /// The chain for u8 a and s8 b. VNNI multiplies and adds the four bytes of a step.
 struct Int8Chain {
@@ -127,21 +138,18 @@ struct Int8Chain {
   static Integers Part(Integers b) {
     return b;
   }
-  static Sum Step(Sum sum, Integers a, Integers b) {
-    return reinterpret_cast<Integers>(_mm256_dpbusd_avx_epi32(reinterpret_cast<__m256i>(sum),
-                                                              reinterpret_cast<__m256i>(a),
-                                                              reinterpret_cast<__m256i>(b)));
-  }
+  static Sum Step(Sum sum, Integers a, Integers b) { return AddByteProducts(sum, a, b); }
   static Sum Begin(Sum before) { return before; }
   static Sum End(Sum sum, Sum /*before*/) { return sum; }
 };
 
-#else
+#endif
 
-/// Multiplies even and odd bytes separately, as 16-bit numbers of 256 times their size, which need
-/// no shift to the right: the sums of up to kMaxRangeSteps steps are exact. SplitBytes splits a.
-/// AVX-512 uses this for one row although it has VNNI, which took 1.26 times as long (Zen 4).
-struct Int8Chain {
+/// The chain for u8 a and s8 b without VNNI. It multiplies even and odd bytes separately, as 16-bit
+/// numbers of 256 times their size, which need no shift to the right: the sums of up to
+/// kMaxRangeSteps steps are exact. SplitBytes splits a. AVX-512 uses this for one row although it
+/// has VNNI, which took 1.26 times as long (Zen 4).
+struct SplitInt8Chain {
   using Sum = Integers;
   static constexpr int kParts = 2;
   static constexpr bool kSplitsBytes = true;
@@ -162,6 +170,8 @@ struct Int8Chain {
   static Sum End(Sum sum, Sum before) { return before + (sum >> 8); }
 };
 
+#if !defined(__AVXVNNI__) && !defined(__AVX512VNNI__)
+using Int8Chain = SplitInt8Chain;
 #endif
 
 }  // namespace pairs

@@ -41,7 +41,7 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
 #endif
     case FewRowProduct::kInt8:
 #ifdef __AVX512F__
-      return MultiplyInRegisters<Int8Chain, pairs::Int8Chain>(p);
+      return MultiplyInRegisters<Int8Chain, pairs::Int8Chain, pairs::SplitInt8Chain>(p);
 #else
       return pairs::MultiplyAllRows<pairs::Int8Chain>(p);
 #endif

@@ -79,11 +79,6 @@ struct Int8Chain {
   static void Store(Sum sum, void* c) { _mm512_storeu_si512(c, sum); }
 };
 
-/// Returns whether the product is for a Zen 4: this code needs AVX-512, which a Zen 3 lacks. A Zen
-/// 4 reads b fastest in long contiguous parts, one row, f32 and bf16 without instructions that
-/// prefetch. A Zen 5 takes 1.4 times as long without them (tests/bench/RESULTS.md).
-inline bool IsForZen4(const FewRowProduct& p) { return p.processor.is_zen3_or_4; }
-
 /// Consecutive steps. `sums` [rows, cols], of 32 bits, holds the sums of all earlier steps.
 struct StepRange {
   int64_t first_step;
@@ -134,11 +129,7 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Co
   }
   for (int64_t step = 0; step < range.steps; ++step) {
     for (int v = 0; v < kVecs && kPrefetch != Prefetch::kNone; ++v) {
-      const char* line = ahead + (step * kVecs + v) * 64;
-      _mm_prefetch(line, _MM_HINT_T0);
-      if constexpr (kPrefetch == Prefetch::kNextAndFar) {
-        _mm_prefetch(line + 16384, _MM_HINT_T1);
-      }
+      _mm_prefetch(ahead + (step * kVecs + v) * 64, _MM_HINT_T0);
     }
     __m512i row_of_b[kVecs];
     for (int v = 0; v < kVecs; ++v) {
@@ -164,44 +155,39 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Co
 }
 
 /// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow.
-template <typename Chain, Prefetch kPrefetch, int kRows>
+template <typename Chain, int kRows>
 inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t row) {
   int64_t col = 0;
   if constexpr (kRows <= 2) {
     for (; col + 128 <= p.cols; col += 128) {
-      MultiplyRectangle<Chain, kPrefetch, kRows, 8>(p, range, {row, col});
+      MultiplyRectangle<Chain, Prefetch::kNext, kRows, 8>(p, range, {row, col});
     }
   }
   for (; col + 64 <= p.cols; col += 64) {
-    MultiplyRectangle<Chain, kPrefetch, kRows, 4>(p, range, {row, col});
+    MultiplyRectangle<Chain, Prefetch::kNext, kRows, 4>(p, range, {row, col});
   }
   for (; col < p.cols; col += 16) {
-    MultiplyRectangle<Chain, kPrefetch, kRows, 1>(p, range, {row, col});
+    MultiplyRectangle<Chain, Prefetch::kNext, kRows, 1>(p, range, {row, col});
   }
 }
 
-/// Computes the whole product. `cached_bytes` of b stay in the L1 cache while they are multiplied
-/// with all rows. Four rows at once read each of them once, but in strips of 64 columns, which the
-/// processor does not prefetch by itself.
-template <typename Chain, Prefetch kPrefetch>
-inline void MultiplyAllRows(const FewRowProduct& p, int64_t cached_bytes) {
+/// Computes the whole product. kCachedBytes of b stay in the L1 cache while they are multiplied
+/// with all rows.
+template <typename Chain>
+inline void MultiplyAllRows(const FewRowProduct& p) {
   alignas(64) char sums[kFewRows * 512 * 4];
-  const int64_t max_rows = p.cols <= 64 || kPrefetch == Prefetch::kNext ? 4 : 2;
-  const int64_t max_steps = cached_bytes / p.b_stride;
+  const int64_t max_steps = pairs::kCachedBytes / p.b_stride;
   for (int64_t step = 0; step < p.steps; step += max_steps) {
     const StepRange range{step, p.steps - step < max_steps ? p.steps - step : max_steps, sums};
-    for (int64_t row = 0; row < p.rows;) {
-      const int64_t left = p.rows - row;
-      if (max_rows == 4 && left >= 4) {
-        MultiplyRows<Chain, kPrefetch, 4>(p, range, row);
-        row += 4;
-      } else if (left >= 2) {
-        MultiplyRows<Chain, kPrefetch, 2>(p, range, row);
-        row += 2;
-      } else {
-        MultiplyRows<Chain, kPrefetch, 1>(p, range, row);
-        row += 1;
-      }
+    int64_t row = 0;
+    for (; row + 4 <= p.rows; row += 4) {
+      MultiplyRows<Chain, 4>(p, range, row);
+    }
+    for (; row + 2 <= p.rows; row += 2) {
+      MultiplyRows<Chain, 2>(p, range, row);
+    }
+    if (row < p.rows) {
+      MultiplyRows<Chain, 1>(p, range, row);
     }
   }
 }
@@ -248,36 +234,29 @@ __attribute__((noinline)) void MultiplyInHalfRegisters(const FewRowProduct& p) {
 /// multiply twice as many numbers at a time with them.
 inline void MultiplyWidened(const FewRowProduct& p) {
   if (p.rows == 1 || (p.rows < kFewRows && !p.processor.is_intel)) {
-    return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
+    return MultiplyInHalfRegisters<pairs::WidenedBf16Chain>(p);
   }
-  MultiplyAllRows<WidenedBf16Chain, Prefetch::kNext>(p, 8192);
+  MultiplyAllRows<WidenedBf16Chain>(p);
 }
 
 /// Computes the product with a Chain on registers of 512 bits, or with HalfChain, which has the
-/// same bits, on registers of 256 bits.
-template <typename Chain, typename HalfChain>
+/// same bits, on registers of 256 bits. One row takes OneRowChain.
+template <typename Chain, typename HalfChain, typename OneRowChain = HalfChain>
 __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
   if (p.rows == 1) {
-    return IsForZen4(p) ? pairs::MultiplyRow<HalfChain, Prefetch::kNone>(p)
-                        : pairs::MultiplyRow<HalfChain, Prefetch::kNext>(p);
+    return pairs::MultiplyRow<OneRowChain>(p);
   }
   if constexpr (!Chain::kIsInt8) {
     if (p.is_short && p.steps * p.cols * 4 <= kSmallBytes) {
       return MultiplySmall<Chain>(p);
     }
   }
-  if constexpr (std::is_same_v<Chain, F32Chain>) {
-    if (p.processor.is_intel) {  // it prefers their order of prefetches (tests/bench/RESULTS.md)
-      return MultiplyInHalfRegisters<HalfChain>(p);
-    }
+  // These read memory faster in the order of its prefetches (tests/bench/RESULTS.md).
+  const bool is_f32 = std::is_same_v<Chain, F32Chain>;
+  if (pairs::IsZen4(p.processor) || (is_f32 && p.processor.is_intel)) {
+    return MultiplyInHalfRegisters<HalfChain>(p);
   }
-  if (!IsForZen4(p)) {
-    return MultiplyAllRows<Chain, Prefetch::kNext>(p, 8192);
-  }
-  if constexpr (Chain::kIsInt8) {
-    return MultiplyAllRows<Chain, Prefetch::kNextAndFar>(p, 8192);
-  }
-  return MultiplyAllRows<Chain, Prefetch::kNone>(p, p.b_stride <= 512 ? 4096 : 8192);
+  MultiplyAllRows<Chain>(p);
 }
 
 }  // namespace
