@@ -261,9 +261,9 @@ std::vector<CaseSpec> CachedPrefillCases() {
   return cases;
 }
 
-/// 16k tokens in the cache: grouped heads, one key/value head for each query head, fewer key/value
-/// heads than most processors have threads, and groups of 16 heads. Then layers of many sequences
-/// with short caches.
+/// 16k tokens in the cache: groups of four heads, one key/value head for each query head, fewer
+/// key/value heads than most processors have threads, and groups of 2, 3 and 16 heads. Then layers
+/// of many sequences with short caches.
 std::vector<CaseSpec> DecodeCases() {
   std::vector<CaseSpec> cases;
   for (const KeyValueStorage storage :
@@ -271,6 +271,8 @@ std::vector<CaseSpec> DecodeCases() {
     cases.push_back(Decode(storage, 32, 8, 128));
     cases.push_back(Decode(storage, 12, 12, 64));
     cases.push_back(Decode(storage, 8, 2, 128));
+    cases.push_back(Decode(storage, 16, 8, 128));
+    cases.push_back(Decode(storage, 24, 8, 128));
     cases.push_back(Decode(storage, 32, 2, 128));
   }
   for (const KeyValueStorage storage : {KeyValueStorage::kF32, KeyValueStorage::kBf16}) {

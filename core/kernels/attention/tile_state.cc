@@ -51,11 +51,11 @@ KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
   return KeyOperands::kExpanded;
 }
 
-/// Whether few-row products of more than kFewRows rows gain with registers of 512 bits, measured on
-/// a Zen 4: where they need no f32 copy of bf16 keys, or where the keys and values of a head are
-/// twice as large as its L2 cache.
+/// Whether few-row products of more than kFewRows rows gain with AVX-512, measured on a Zen 4:
+/// where they need no f32 copy of bf16 keys, or where the keys and values of a head are as large as
+/// its L2 cache.
 bool GainsWithWideRegisters(const QueryTile& tile) {
-  constexpr int64_t kLargeHeadBytes = 2 << 20;
+  constexpr int64_t kLargeHeadBytes = 1 << 20;
   const KeyValueStorage storage = tile.packed.storage;
   const int64_t head_bytes = tile.sequence->kv_len() *
                              (tile.plan->depth() + tile.plan->value_width()) *

@@ -129,7 +129,11 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Co
   }
   for (int64_t step = 0; step < range.steps; ++step) {
     for (int v = 0; v < kVecs && kPrefetch != Prefetch::kNone; ++v) {
-      _mm_prefetch(ahead + (step * kVecs + v) * 64, _MM_HINT_T0);
+      const char* line = ahead + (step * kVecs + v) * 64;
+      _mm_prefetch(line, _MM_HINT_T0);
+      if constexpr (kPrefetch == Prefetch::kNextAndFar) {
+        _mm_prefetch(line + pairs::kFarBytes, _MM_HINT_T1);
+      }
     }
     __m512i row_of_b[kVecs];
     for (int v = 0; v < kVecs; ++v) {
@@ -155,39 +159,41 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Co
 }
 
 /// Computes kRows rows and all columns. A rectangle has as many columns as the registers allow.
-template <typename Chain, int kRows>
+template <typename Chain, Prefetch kPrefetch, int kRows>
 inline void MultiplyRows(const FewRowProduct& p, const StepRange& range, int64_t row) {
   int64_t col = 0;
   if constexpr (kRows <= 2) {
     for (; col + 128 <= p.cols; col += 128) {
-      MultiplyRectangle<Chain, Prefetch::kNext, kRows, 8>(p, range, {row, col});
+      MultiplyRectangle<Chain, kPrefetch, kRows, 8>(p, range, {row, col});
     }
   }
   for (; col + 64 <= p.cols; col += 64) {
-    MultiplyRectangle<Chain, Prefetch::kNext, kRows, 4>(p, range, {row, col});
+    MultiplyRectangle<Chain, kPrefetch, kRows, 4>(p, range, {row, col});
   }
   for (; col < p.cols; col += 16) {
-    MultiplyRectangle<Chain, Prefetch::kNext, kRows, 1>(p, range, {row, col});
+    MultiplyRectangle<Chain, kPrefetch, kRows, 1>(p, range, {row, col});
   }
 }
 
-/// Computes the whole product. kCachedBytes of b stay in the L1 cache while they are multiplied
-/// with all rows.
-template <typename Chain>
-inline void MultiplyAllRows(const FewRowProduct& p) {
+/// Computes the whole product. `cached_bytes` of b stay in the L1 cache while they are multiplied
+/// with all rows. It is inlined into its callers: as a function of its own, two rows of bf16 took
+/// 1.3 times as long (Zen 4, g++ 12), since the compiler ordered its loads otherwise.
+template <typename Chain, Prefetch kPrefetch>
+__attribute__((always_inline)) inline void MultiplyAllRows(const FewRowProduct& p,
+                                                           int64_t cached_bytes) {
   alignas(64) char sums[kFewRows * 512 * 4];
-  const int64_t max_steps = pairs::kCachedBytes / p.b_stride;
+  const int64_t max_steps = cached_bytes / p.b_stride;
   for (int64_t step = 0; step < p.steps; step += max_steps) {
     const StepRange range{step, p.steps - step < max_steps ? p.steps - step : max_steps, sums};
     int64_t row = 0;
     for (; row + 4 <= p.rows; row += 4) {
-      MultiplyRows<Chain, 4>(p, range, row);
+      MultiplyRows<Chain, kPrefetch, 4>(p, range, row);
     }
     for (; row + 2 <= p.rows; row += 2) {
-      MultiplyRows<Chain, 2>(p, range, row);
+      MultiplyRows<Chain, kPrefetch, 2>(p, range, row);
     }
     if (row < p.rows) {
-      MultiplyRows<Chain, 1>(p, range, row);
+      MultiplyRows<Chain, kPrefetch, 1>(p, range, row);
     }
   }
 }
@@ -236,7 +242,7 @@ inline void MultiplyWidened(const FewRowProduct& p) {
   if (p.rows == 1 || (p.rows < kFewRows && !p.processor.is_intel)) {
     return MultiplyInHalfRegisters<pairs::WidenedBf16Chain>(p);
   }
-  MultiplyAllRows<WidenedBf16Chain>(p);
+  MultiplyAllRows<WidenedBf16Chain, Prefetch::kNext>(p, pairs::kCachedBytes);
 }
 
 /// Computes the product with a Chain on registers of 512 bits, or with HalfChain, which has the
@@ -251,12 +257,22 @@ __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
       return MultiplySmall<Chain>(p);
     }
   }
-  // These read memory faster in the order of its prefetches (tests/bench/RESULTS.md).
+  // Two rows read b from its first to its last byte, which a Zen 4 does fastest without
+  // instructions that prefetch. A Zen 5 takes 1.4 times as long without them. With three rows each
+  // range is read twice, and the processor does not prefetch the next by itself.
+  const bool is_zen4 = pairs::IsZen4(p.processor);
+  if (is_zen4 && p.rows == 2) {
+    return MultiplyAllRows<Chain, Prefetch::kNone>(p, p.b_stride <= 512 ? 4096 : 8192);
+  }
+  if (is_zen4 && p.rows == 3) {
+    return MultiplyAllRows<Chain, Prefetch::kNextAndFar>(p, pairs::kCachedBytes);
+  }
+  // Registers of 256 bits read memory faster, in the order of their prefetches.
   const bool is_f32 = std::is_same_v<Chain, F32Chain>;
-  if (pairs::IsZen4(p.processor) || (is_f32 && p.processor.is_intel)) {
+  if (is_zen4 || (is_f32 && p.processor.is_intel)) {
     return MultiplyInHalfRegisters<HalfChain>(p);
   }
-  MultiplyAllRows<Chain>(p);
+  MultiplyAllRows<Chain, Prefetch::kNext>(p, pairs::kCachedBytes);
 }
 
 }  // namespace
