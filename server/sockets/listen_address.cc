@@ -1,6 +1,7 @@
 #include "server/sockets/listen_address.h"
 
 #include <arpa/inet.h>
+#include <sys/un.h>
 
 #include <string_view>
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::string_view kUnixScheme = "unix:";
 constexpr int kMaxPort = 65535;
+// The system appends a zero.
+constexpr size_t kMaxUnixPathBytes = sizeof(sockaddr_un::sun_path) - 1;
 
 // Returns "::1" for "[::1]", as a resolver needs it.
 std::string WithoutBrackets(const std::string& host) {
@@ -25,7 +28,13 @@ std::string WithoutBrackets(const std::string& host) {
 
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
   if (text.starts_with(kUnixScheme) && text.size() > kUnixScheme.size()) {
-    return ListenAddress{.host = {}, .path = text.substr(kUnixScheme.size())};
+    const std::string path = text.substr(kUnixScheme.size());
+    if (path.size() > kMaxUnixPathBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("expected unix:/PATH of at most ",
+                                                     kMaxUnixPathBytes, " bytes, found ",
+                                                     path.size(), " bytes in ", path));
+    }
+    return ListenAddress{.host = {}, .path = path};
   }
   const size_t colon = text.rfind(':');
   int port = -1;

@@ -248,6 +248,14 @@ TEST(LifecycleTest, RefusesAddressesThatAreNone) {
   }
 }
 
+TEST(LifecycleTest, RefusesAPathThatIsTooLongForASocket) {
+  const std::string path = "/" + std::string(107, 'a');
+  EXPECT_THAT(
+      Server::Start({.listen = {"unix:" + path}}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "--listen: expected unix:/PATH of at most 107 bytes, found 108 bytes in " + path));
+}
+
 TEST(LifecycleTest, KeepsAFileThatIsNoSocket) {
   const TempFolder folder;
   const std::string path = folder.path() + "/notes";
