@@ -54,7 +54,7 @@ KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
 /// Whether few-row products of more than kFewRows rows gain with AVX-512, measured on a Zen 4:
 /// where they need no f32 copy of bf16 keys, or where the keys and values of a head are as large as
 /// its L2 cache.
-bool GainsWithWideRegisters(const QueryTile& tile) {
+bool GainsWithAvx512(const QueryTile& tile) {
   constexpr int64_t kLargeHeadBytes = 1 << 20;
   const KeyValueStorage storage = tile.packed.storage;
   const int64_t head_bytes = tile.sequence->kv_len() *
@@ -76,9 +76,8 @@ bool UsesMatrixUnit(const QueryTile& tile) {
 /// products compute kKeyStep keys, twice as many as needed.
 int64_t MostFewRows(const QueryTile& tile) {
   const FlashSequence& sequence = *tile.sequence;
-  const bool gains_with_cache =
-      sequence.cached.has_value() &&
-      (CurrentAbilities().vector_bits < 512 || GainsWithWideRegisters(tile));
+  const bool gains_with_cache = sequence.cached.has_value() &&
+                                (CurrentAbilities().vector_bits < 512 || GainsWithAvx512(tile));
   const bool is_short = sequence.kv_len() <= kFewRowKeyStep && !UsesMatrixUnit(tile);
   return gains_with_cache || is_short ? 2 * kFewRows : kFewRows;
 }

@@ -174,7 +174,7 @@ inline void MultiplyRange(const FewRowProduct& p, const StepRange& range) {
 /// Returns the number of bytes of b in a range of steps.
 template <typename Chain, bool kIsOneRow>
 inline int64_t RangeBytes(const FewRowProduct& p, bool prefetches_far) {
-  if (kLanes == 4 || kIsOneRow || p.rows == 1 || p.b_stride > kMaxShortStepBytes) {
+  if (kLanes == 4 || kIsOneRow || p.b_stride > kMaxShortStepBytes) {
     return kCachedBytes;
   }
   return Chain::RangeBytes(prefetches_far);
