@@ -66,8 +66,11 @@ TEST_P(ThreadPoolSizesTest, ThreadsTakeTheTasksOfASlowOne) {
   std::atomic<bool> has_begun = false;
   std::atomic<int> others = 0;
   pool.ParallelFor(100, [&](int64_t, int worker) {
-    has_begun = has_begun || worker == 0;
-    others += worker == 0 ? 0 : 1;
+    if (worker == 0) {
+      has_begun = true;
+    } else {
+      ++others;
+    }
     while (worker == 0 ? threads > 1 && others < 99 : !has_begun) {
       std::this_thread::yield();
     }
