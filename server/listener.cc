@@ -126,11 +126,7 @@ void Listener::StopAccepting() {
   acceptor_->Stop();
 }
 
-void Listener::RemoveSockets() {
-  for (const SocketFile& file : std::exchange(socket_files_, {})) {
-    RemoveSocketFile(file);
-  }
-}
+void Listener::RemoveSockets() { socket_files_.clear(); }
 
 void Listener::Close(absl::Duration flush_time) {
   acceptor_.reset();

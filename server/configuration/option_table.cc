@@ -301,9 +301,10 @@ std::vector<Option> LogOptions() {
 
 OptionSection Observability() {
   std::vector<Option> options = {
-      AddressOption("metrics-listen", &ServerOptions::metrics_listen,
-                    "Serve /metrics for Prometheus over HTTP on HOST:PORT (port 0: any free port); "
-                    "none: disabled")
+      AddressOption(
+          "metrics-listen", &ServerOptions::metrics_listen,
+          "Serve /metrics for Prometheus over HTTP on HOST:PORT (port 0: any free port) or "
+          "unix:/PATH; none: disabled")
           .WithDefault("127.0.0.1:8002"),
       SwitchOption("metrics-insecure", &ServerOptions::metrics_insecure,
                    "Allow --metrics-listen, which is plaintext, on an address that other machines "

@@ -53,8 +53,8 @@ Answer HttpRefusal(const char* status, const std::string& text) {
 /// The loop of the listener's thread.
 class HttpListener::Loop {
  public:
-  Loop(std::vector<FileDescriptor> listeners, FileDescriptor wake, Pages pages)
-      : listeners_(std::move(listeners)), wake_(std::move(wake)), pages_(std::move(pages)) {
+  Loop(ListeningSockets listening, FileDescriptor wake, Pages pages)
+      : listening_(std::move(listening)), wake_(std::move(wake)), pages_(std::move(pages)) {
     KeepSpare();
   }
 
@@ -81,15 +81,15 @@ class HttpListener::Loop {
     }
     const steady_clock::time_point now = steady_clock::now();
     // Only connections that were polled: accepting adds others.
-    const size_t known = connections_.size(), first = 1 + listeners_.size();
+    const size_t known = connections_.size(), first = 1 + listening_.sockets.size();
     for (size_t i = 0; i < known; ++i) {
       if (waits_[first + i].revents != 0 && !Advance(connections_[i])) {
         connections_[i].end = now;
       }
     }
-    for (size_t i = 0; i < listeners_.size(); ++i) {
+    for (size_t i = 0; i < listening_.sockets.size(); ++i) {
       if (waits_[1 + i].revents != 0) {
-        Accept(listeners_[i]);
+        Accept(listening_.sockets[i]);
       }
     }
     std::erase_if(connections_, [now](const Connection& c) { return c.end <= now; });
@@ -124,7 +124,7 @@ class HttpListener::Loop {
     const steady_clock::time_point now = steady_clock::now();
     const bool is_pausing = now < pause_end_;
     waits_ = {{wake_.get(), POLLIN, 0}};
-    for (const FileDescriptor& listener : listeners_) {
+    for (const FileDescriptor& listener : listening_.sockets) {
       waits_.push_back({listener.get(), static_cast<short>(is_pausing ? 0 : POLLIN), 0});
     }
     steady_clock::time_point end = is_pausing ? pause_end_ : now + kPatience;
@@ -245,7 +245,7 @@ class HttpListener::Loop {
     return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  const std::vector<FileDescriptor> listeners_;
+  const ListeningSockets listening_;
   const FileDescriptor wake_;
   FileDescriptor spare_;
   const Pages pages_;
@@ -270,9 +270,9 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(const std::str
   if (wake.get() < 0) {
     return absl::UnavailableError("cannot listen: the system has no free file descriptor");
   }
-  auto loop =
-      std::make_unique<Loop>(std::move(listening.sockets), std::move(wake), std::move(pages));
-  return std::unique_ptr<HttpListener>(new HttpListener(listening.address, std::move(loop)));
+  std::string listens_on = listening.address;
+  auto loop = std::make_unique<Loop>(std::move(listening), std::move(wake), std::move(pages));
+  return std::unique_ptr<HttpListener>(new HttpListener(std::move(listens_on), std::move(loop)));
 }
 
 }  // namespace attention

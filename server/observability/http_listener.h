@@ -31,7 +31,7 @@ class HttpListener {
   static constexpr size_t kMaxRequestBytes = 8192;
   static constexpr auto kPatience = std::chrono::seconds(5);
 
-  /// Listens on HOST:PORT ([HOST]:PORT for an IPv6 address; port 0: any free port).
+  /// Listens on HOST:PORT ([HOST]:PORT for an IPv6 address; port 0: any free port) or unix:/PATH.
   /// INVALID_ARGUMENT for a text that is no address; UNAVAILABLE for an address that cannot be
   /// listened on.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Start(const std::string& address,

@@ -1,7 +1,9 @@
 #include "server/sockets/listening_socket.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,7 +12,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
@@ -140,8 +144,23 @@ bool IsLeftBehind(const SocketAddress& address) {
   return connect(probe.get(), address.get(), address.size) != 0 && errno == ECONNREFUSED;
 }
 
+// Keeps other servers that start from the folder of `path` until the result is closed: between the
+// look at a socket and its removal, another server could have replaced it. Goes on without the lock
+// where the folder cannot be opened, or is held for a second by somebody who has other reasons.
+FileDescriptor LockFolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  FileDescriptor lock(
+      open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int i = 0; i < 1000 && flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+       ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return lock;
+}
+
 // REQUIRES: `path` has at most as many bytes as ParseListenAddress takes.
 absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& text, const std::string& path) {
+  const FileDescriptor lock = LockFolderOf(path);
   SocketAddress own;
   auto& name = reinterpret_cast<sockaddr_un&>(own.bytes);
   name.sun_family = AF_UNIX;
@@ -162,9 +181,10 @@ absl::StatusOr<ListeningSockets> ListenOnPath(const std::string& text, const std
   if (lstat(path.c_str(), &status) != 0) {
     return CannotListen(text, std::strerror(errno));
   }
-  ListeningSockets listening{
-      .sockets = {}, .file = SocketFile{path, status.st_dev, status.st_ino}, .address = text};
+  ListeningSockets listening;
   listening.sockets.push_back(std::move(listener));
+  listening.file.emplace(path, status.st_dev, status.st_ino);
+  listening.address = text;
   return listening;
 }
 
@@ -176,11 +196,11 @@ FileDescriptor::~FileDescriptor() {
   }
 }
 
-void RemoveSocketFile(const SocketFile& file) {
+SocketFile::~SocketFile() {
   struct stat status = {};
-  if (lstat(file.path.c_str(), &status) == 0 && status.st_dev == file.device &&
-      status.st_ino == file.inode) {
-    unlink(file.path.c_str());
+  if (!path_.empty() && lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ &&
+      status.st_ino == inode_) {
+    unlink(path_.c_str());
   }
 }
 

@@ -47,21 +47,27 @@ inline constexpr std::chrono::milliseconds kPauseAfterFailure{200};
 /// Accepts one connection of a socket that does not block. Thread-safe.
 Accepted AcceptConnection(const FileDescriptor& listener);
 
-/// The file of a unix socket that listens.
-struct SocketFile {
-  std::string path;
-  dev_t device = 0;
-  ino_t inode = 0;
-};
+/// Owns the file of a unix socket, and removes it, unless something else is at its path by then. It
+/// ends before the socket is closed: no other file can have its numbers until then.
+class SocketFile {
+ public:
+  SocketFile(std::string path, dev_t device, ino_t inode)
+      : path_(std::move(path)), device_(device), inode_(inode) {}
+  ~SocketFile();
+  SocketFile(SocketFile&& other) noexcept
+      : path_(std::exchange(other.path_, "")), device_(other.device_), inode_(other.inode_) {}
+  SocketFile& operator=(SocketFile&&) = delete;
 
-/// Removes the file, unless something else is at its path by now. While the socket is open, no
-/// other file can have its numbers.
-void RemoveSocketFile(const SocketFile& file);
+ private:
+  std::string path_;  // empty: given away
+  dev_t device_;
+  ino_t inode_;
+};
 
 /// Sockets that listen on one address; none of them blocks.
 struct ListeningSockets {
   std::vector<FileDescriptor> sockets;
-  /// Of a unix socket.
+  /// Of a unix socket. After the sockets, so that it ends first.
   std::optional<SocketFile> file;
   /// The requested address, with the chosen port in the place of port 0.
   std::string address;
@@ -69,8 +75,9 @@ struct ListeningSockets {
 
 /// Listens on HOST:PORT, or [HOST]:PORT for an IPv6 address: on every address that the host has,
 /// except those that fail; 0.0.0.0 and [::] stand for every address of both families. Also listens
-/// on unix:/PATH, where it replaces a socket that another process has left behind. INVALID_ARGUMENT
-/// for a text that is no address; UNAVAILABLE if listening fails.
+/// on unix:/PATH, where it replaces a socket that another process has left behind; of several calls
+/// at once, in any processes, one succeeds. INVALID_ARGUMENT for a text that is no address;
+/// UNAVAILABLE if listening fails.
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& address);
 
 }  // namespace attention

@@ -202,6 +202,15 @@ TEST(LifecycleTest, TakesTheSocketThatAServerHasLeftBehindAndNoOther) {
                        "--listen: cannot listen on unix:" + path + ": Address already in use"));
 }
 
+TEST(LifecycleTest, AStartThatFailsLeavesNoSocketBehind) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/attend.sock";
+  InProcessServer first;
+  EXPECT_THAT(Server::Start({.listen = {"unix:" + path, first.address()}, .admin_listen = ""}),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("Address already in use")));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST(LifecycleTest, RefusesAPortThatIsTaken) {
   InProcessServer first;
   EXPECT_THAT(Server::Start({.listen = {first.address()}}),

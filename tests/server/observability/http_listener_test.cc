@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "tests/server/observability/http_client.h"
 #include "tests/support/eventually.h"
 #include "tests/support/matchers.h"
+#include "tests/support/temp_folder.h"
 
 namespace attention {
 namespace {
@@ -144,6 +146,17 @@ TEST_F(HttpListenerTest, ListensWhereItWasTold) {
                        "127.0.0.1:70000"));
   EXPECT_THAT(HttpListener::Start(":8002", {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found :8002")));
+}
+
+TEST(HttpListenerUnixTest, RemovesItsFileWhenItEnds) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/metrics.sock";
+  {
+    const auto listener = HttpListener::Start("unix:" + path, {});
+    ASSERT_THAT(listener, IsOk());
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 }  // namespace
