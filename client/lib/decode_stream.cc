@@ -115,10 +115,21 @@ struct DecodeStream::State {
                      "action: expected no step under way (ReceiveSteps), found ", sent.size()));
   }
 
+  /// Checks that the server would read a message of this size: a larger one ends the stream.
+  absl::Status CheckSize(const grpc::ByteBuffer& request) const {
+    const int64_t most = opened.max_message_bytes();
+    return most == 0 || static_cast<int64_t>(request.Length()) <= most
+               ? absl::OkStatus()
+               : absl::ResourceExhaustedError(absl::StrCat(
+                     "message of an action: expected at most ", most,
+                     " bytes (the server's flag --max-message-bytes), found ", request.Length()));
+  }
+
   /// Sends an action and reads the messages that answer it; calls `on_part` with each part.
   template <typename OnPart>
   absl::StatusOr<v1::DecodeResult> Act(const grpc::ByteBuffer& request, OnPart on_part) {
     RETURN_IF_ERROR(CheckIdle());
+    RETURN_IF_ERROR(CheckSize(request));
     ++last_id;
     RETURN_IF_ERROR(Send(request));
     while (true) {
@@ -219,6 +230,7 @@ absl::Status DecodeStream::SendStep(const StepRequest& step, int64_t sequence) {
                    EncodeStep({.id = state_->last_id + 1, .sequence = sequence}, step));
   ASSIGN_OR_RETURN(StreamAssembler assembler, AssemblerOf(step));
   RETURN_IF_ERROR(state_->broken);
+  RETURN_IF_ERROR(state_->CheckSize(bytes));
   RETURN_IF_ERROR(state_->Send(bytes));
   ++state_->last_id;
   state_->sent.push_back({std::move(assembler)});

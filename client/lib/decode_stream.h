@@ -47,9 +47,10 @@ struct DecodeStreamOptions {
 
 /// A session. Only one thread at a time may use it. Each action blocks until its answer arrives. An
 /// action that the server refuses leaves the session as it was, and its error is the server's, with
-/// the pushback as a payload (kPushback). When the stream breaks (UNAVAILABLE; DEADLINE_EXCEEDED
-/// after the timeout; INTERNAL for a malformed answer), the session ends, and all later actions
-/// fail with the same error. The destructor cancels an open session.
+/// the pushback as a payload (kPushback). An action whose message is larger than
+/// opened().max_message_bytes() is not sent: RESOURCE_EXHAUSTED. When the stream breaks
+/// (UNAVAILABLE; DEADLINE_EXCEEDED after the timeout; INTERNAL for a malformed answer), the session
+/// ends, and all later actions fail with the same error. The destructor cancels an open session.
 class DecodeStream {
  public:
   /// Connects, and opens the session. INVALID_ARGUMENT for durations that are not positive or
@@ -58,7 +59,8 @@ class DecodeStream {
                                                             const v1::OpenSession& open);
   ~DecodeStream();
 
-  /// Returns the answer to Open: resume_token, usage, the length of a resumed sequence.
+  /// Returns the answer to Open: resume_token, usage, the length of a resumed sequence, and the
+  /// maximum size of a message (0: an older server does not tell).
   const v1::DecodeResult& opened() const;
 
   /// Returns OK while the session is open, and then the error that ended it.

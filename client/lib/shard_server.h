@@ -52,6 +52,11 @@ class ShardServer {
     return stream_ == nullptr || !failure_.ok() ? failure_ : stream_->status();
   }
 
+  /// Returns the maximum size of a message in bytes; 0: not known, or not connected.
+  int64_t max_message_bytes() const {
+    return stream_ == nullptr ? 0 : stream_->opened().max_message_bytes();
+  }
+
   /// Opens a session unless an unbroken one is open.
   absl::Status Connect(const DecodeStreamOptions& terms, const v1::OpenSession& open);
   /// Makes an empty page, and returns its sequence. REQUIRES: Connect succeeded.

@@ -14,7 +14,9 @@ namespace attention {
 namespace {
 
 /// The maximum number of rows of one step, so that no message grows with the page or the call.
-constexpr int64_t kRowsAtATime = 2048;
+constexpr int64_t kMostRows = 2048;
+/// The bytes of a step's message besides its rows.
+constexpr int64_t kEnvelopeBytes = 4096;
 
 constexpr char kWork[] = "the sharded session";
 
@@ -93,18 +95,35 @@ absl::StatusOr<AttendResult> ShardedSession::Step(const Tensor& query, const Ten
   return answer;
 }
 
+/// Returns how many rows a step has at most: so many that each server takes its message.
+int64_t ShardedSession::RowsAtATime(const Tensor& query, const Tensor& key,
+                                    const Tensor& value) const {
+  int64_t row_bytes = 0;
+  for (const Tensor* const tensor : {&query, &key, &value}) {
+    const int64_t rows = tensor->shape()[0];
+    row_bytes += rows == 0 ? 0 : static_cast<int64_t>(tensor->size_bytes()) / rows;
+  }
+  int64_t most = kMostRows;
+  for (const ShardServer& server : pages_->servers()) {
+    if (const int64_t limit = server.max_message_bytes(); limit > 0) {
+      most = std::min(most, (limit - kEnvelopeBytes) / row_bytes);
+    }
+  }
+  return std::max<int64_t>(most, 1);
+}
+
 /// Asks all pages for the rows of a call, part by part, and adds its keys.
 absl::StatusOr<AttendResult> ShardedSession::Ask(const Tensor& query, const Tensor& key,
                                                  const Tensor& value) {
-  const int64_t rows = key.shape()[0];
+  const int64_t rows = key.shape()[0], rows_at_a_time = RowsAtATime(query, key, value);
   // Rows that are not causal attend to later keys of the call too.
-  const bool has_all_keys = AttendsToLaterKeys(pages_->open().options()) && rows > kRowsAtATime;
+  const bool has_all_keys = AttendsToLaterKeys(pages_->open().options()) && rows > rows_at_a_time;
   if (has_all_keys) {
     RETURN_IF_ERROR(FillNext(key, value));
   }
   std::vector<AttendResult> parts;
-  for (int64_t row = 0; row < rows; row += kRowsAtATime) {
-    const Tensor part = CopyRows(query, row, std::min(kRowsAtATime, rows - row));
+  for (int64_t row = 0; row < rows; row += rows_at_a_time) {
+    const Tensor part = CopyRows(query, row, std::min(rows_at_a_time, rows - row));
     ASSIGN_OR_RETURN(parts.emplace_back(), AskPages(part, key, value, {row, has_all_keys}));
   }
   return JoinRows(std::move(parts), rows);
@@ -189,12 +208,12 @@ absl::Status ShardedSession::FillPages(std::span<const ShardPage> pages, int64_t
   const v1::AttentionHeads& heads = pages_->open().heads();
   const Tensor no_query(key.dtype(), {0, heads.num_heads(), heads.head_dim()});
   const int64_t page_tokens = pages_->page_tokens();
-  const int64_t rows = key.shape()[0];
+  const int64_t rows = key.shape()[0], rows_at_a_time = RowsAtATime(no_query, key, value);
   std::vector<PageStep> steps;
   for (int64_t row = 0, count = 0; row < rows; row += count) {
     const int64_t position = first + row;
     const ShardPage& page = pages[position / page_tokens - first / page_tokens];
-    count = std::min({rows - row, page_tokens - position % page_tokens, kRowsAtATime});
+    count = std::min({rows - row, page_tokens - position % page_tokens, rows_at_a_time});
     steps.push_back({.server = page.server,
                      .sequence = page.sequence,
                      .query = &no_query,

@@ -47,7 +47,8 @@ struct ShardFailure {
 /// model on one of the servers. A query goes to all pages, on all servers at once, and the answers
 /// are merged in the order of positions: the bits of a result depend neither on which server holds
 /// which page nor, with an FP32 cache, on how the sequence was divided into steps, unless `causal`
-/// is false. A step on a server has at most 2,048 rows, however many a call has.
+/// is false. A step on a server has at most 2,048 rows, and as many as the
+/// server takes in a message, however many a call has.
 ///
 /// After a call that fails, the sequence has as many tokens as before. A server whose stream breaks
 /// is lost, and its tokens are missing: Step and Append are UNAVAILABLE, and name server and range,
@@ -98,6 +99,7 @@ class ShardedSession {
 
   absl::Status MakeRoom(int64_t new_tokens);
   absl::StatusOr<AttendResult> Ask(const Tensor& query, const Tensor& key, const Tensor& value);
+  int64_t RowsAtATime(const Tensor& query, const Tensor& key, const Tensor& value) const;
   absl::StatusOr<AttendResult> AskPages(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const RowsOfCall& rows);
   absl::Status FillNext(const Tensor& key, const Tensor& value);

@@ -40,6 +40,8 @@ export class Session {
   resumeToken = "";
   /** The number of tokens of sequence 0 when the session was opened: 0 unless it was resumed. */
   length = 0;
+  /** The maximum size of the message of an action. A larger one is not sent: RESOURCE_EXHAUSTED. 0: an old server does not tell. */
+  maxMessageBytes = 0;
 
   readonly #call: ClientDuplexStream<Buffer, DecodeResponse__Output>; // console.log() leaves it out: it has the token
   private readonly waiting = new Map<number, Waiting>();
@@ -61,6 +63,7 @@ export class Session {
       const opened = await session.act({ open });
       session.resumeToken = opened.resumeToken;
       session.length = opened.length;
+      session.maxMessageBytes = opened.maxMessageBytes;
       return session;
     } catch (failure) {
       session.break(failure);
@@ -207,6 +210,11 @@ export class Session {
     this.lastId += 1;
     const id = this.lastId;
     const bytes = DECODE.encode({ ...action, id });
+    if (this.maxMessageBytes > 0 && bytes.length > this.maxMessageBytes) {
+      const flag = `expected at most ${this.maxMessageBytes} bytes (the server's flag --max-message-bytes)`; // gRPC would end the stream
+      const text = `message of an action: ${flag}, found ${bytes.length}`;
+      return Promise.reject(new AttendError("RESOURCE_EXHAUSTED", text));
+    }
     return new Promise((resolve, reject) => {
       const late = new AttendError("DEADLINE_EXCEEDED", `server ${this.server}: no answer within ${this.timeoutMs} ms`);
       const timer = alarm(this.timeoutMs, () => this.break(late));

@@ -129,6 +129,7 @@ void DecodeCall::Enter(const ActionPointer& action) {
     Encoder encoder;
     v1::DecodeResponse response;
     const absl::Status status = Contain(kWork, [&] {
+      response.mutable_result()->set_max_message_bytes(environment_.unary_limit.max_bytes);
       return session_.Open(*action, environment_.models, *response.mutable_result());
     });
     if (status.ok()) {

@@ -132,6 +132,27 @@ TEST_F(DecodeServerTest, WhatTheServerRefusesLeavesTheSession) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"absent\"")));
 }
 
+TEST_F(DecodeServerTest, AMessageThatIsTooLargeLeavesTheSession) {
+  ServerOptions options = OneThread();
+  options.max_message_bytes = 10'000;
+  const InProcessServer server(options);
+  v1::OpenSession open;
+  open.set_model("demo");
+  const auto stream = DecodeStream::Open(
+      {.connection = {.server = server.address()}, .timeout = absl::Minutes(2)}, open);
+  ASSERT_THAT(stream, IsOk());
+  EXPECT_EQ((*stream)->opened().max_message_bytes(), 10'000);
+  const Tensor large = Rows(0, 5), first = Rows(0, 2), next = Rows(2, 1);
+  ASSERT_THAT((*stream)->Step({.input = HiddenStatesInput{&first}}), IsOk());
+  EXPECT_THAT((*stream)->Step({.input = HiddenStatesInput{&large}}),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("message of an action: expected at most 10000 bytes (the server's "
+                                 "flag --max-message-bytes), found 102")));
+  const auto step = (*stream)->Step({.input = HiddenStatesInput{&next}});
+  ASSERT_THAT(step, IsOk());
+  EXPECT_EQ(step->session.length, 3);
+}
+
 TEST_F(DecodeServerTest, ALoadOfSessionsIsCheckedAgainstTheReference) {
   const Tensor query = SeededTensor(1, Dtype::kF32, {1, 1, 4, 16}),
                key = SeededTensor(2, Dtype::kF32, {1, 1, 2, 16}),

@@ -250,6 +250,25 @@ TEST_F(ShardedSessionTest, RowsThatAreNotCausalAttendToAllKeysOfTheirCall) {
   }
 }
 
+TEST_F(ShardedSessionTest, NoStepIsLargerThanAServerTakes) {
+  // 2,048 rows of query, key and value have 917,504 bytes, and their keys and values 393,216.
+  ServerOptions small;
+  small.threads = 1;
+  small.max_message_bytes = 300'000;
+  const InProcessServer server(small);
+  ShardedSessionOptions options = Options(0, 0);
+  options.shards = {{{.server = server.address()}, 0}};
+  const auto cut = Open(options), whole = Open(Options(0, 0));
+  for (ShardedSession* const session : {cut.get(), whole.get()}) {
+    ASSERT_THAT(Append(*session, kPage + 100), IsOk());
+  }
+  const auto one = Step(*cut, kPage + 50), other = Step(*whole, kPage + 50);
+  ASSERT_THAT(one, IsOk());
+  ASSERT_THAT(other, IsOk());
+  EXPECT_EQ(BytesOf(one->output), BytesOf(other->output));
+  EXPECT_THAT(cut->missing(), IsEmpty());
+}
+
 TEST_F(ShardedSessionTest, EachServerHoldsItsShareOfTheMemory) {
   const auto session = Open(Options(1, 1));
   ASSERT_THAT(Append(*session, 3 * kPage), IsOk());

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client, Tensor } from "@attend/client";
-import { errorOf, eventually, plainAttention, seeded, startProxy, startServerWithModels } from "./support.mjs";
+import { errorOf, eventually, plainAttention, seeded, startProxy, startServer, startServerWithModels } from "./support.mjs";
 
 const F32 = 6e-7;
 let server;
@@ -287,6 +287,22 @@ describe("session", () => {
     const { output, length } = await session.step({ query: q, key: k, value: k, queryOffsets: [1] });
     await session.close();
     assert.deepEqual([output, length], [whole.output, 3]);
+  });
+
+  test("stays as it was when a step is larger than the server takes", async () => {
+    const small = await startServer(["--max-message-bytes=100000"]);
+    const own = new Client({ server: small.address });
+    const session = await own.session({ model: "demo" });
+    assert.equal(session.maxMessageBytes, 100000);
+    await session.step({ hiddenStates: rows(40) });
+    await assert.rejects(session.step({ hiddenStates: rows(60) }), {
+      code: "RESOURCE_EXHAUSTED",
+      message: /expected at most 100000 bytes \(the server's flag --max-message-bytes\), found 12/,
+    });
+    assert.equal((await session.step({ hiddenStates: rows(1) })).length, 41);
+    await session.close();
+    own.close();
+    await small.stop();
   });
 
   test("finishes what is under way when it is closed, and refuses what comes later", async () => {

@@ -9,7 +9,7 @@ import weakref
 
 import attend
 import numpy as np
-from support import ServedTest, error_of, eventually, seeded
+from support import Server, ServedTest, error_of, eventually, seeded
 
 
 class SessionTest(ServedTest):
@@ -148,6 +148,16 @@ class SessionTest(ServedTest):
             with self.assertRaises(attend.AttendError):
                 session.step(token_ids=[1], sequence=5)
             self.assertEqual(session.step(token_ids=[3]).length, 3)
+
+    def test_a_step_that_is_too_large_leaves_the_session_as_it_was(self):
+        server = Server("--max-message-bytes=100000")
+        self.addCleanup(server.stop)
+        with attend.Client(server.address) as client, client.session(model="demo") as session:
+            self.assertEqual(session.max_message_bytes, 100000)
+            session.prefill(seeded(40, 512))
+            found = error_of(lambda: session.step(seeded(60, 512)))
+            self.assertRegex(found, r"^ResourceExhausted: .*at most 100000 bytes \(the server's flag --max-message-bytes\), found 12")
+            self.assertEqual(session.step(seeded(1, 512)).length, 41)
 
     def test_threads_share_a_session(self):
         x = seeded(20, 512)

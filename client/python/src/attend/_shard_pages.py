@@ -121,8 +121,12 @@ class ShardPages:
         )
 
     def check_whole(self) -> None:
-        """Raises Unavailable, which names ranges and servers, if tokens are missing."""
-        missing = [f"tokens {one.first} to {one.first + one.count - 1} of server {one.server}" for one in self.ranges(missing=True)]
+        """Raises Unavailable, which names ranges, servers and their errors, if tokens are missing."""
+        errors = {name: f" ({error.message})" for name, error in self.failures().items()}
+        missing = [
+            f"tokens {one.first} to {one.first + one.count - 1} of server {one.server}{errors.get(one.server, '')}"
+            for one in self.ranges(missing=True)
+        ]
         if missing:
             raise Unavailable(f"lost: {'; '.join(missing)}; append_range brings them back")
 

@@ -40,6 +40,13 @@ def check_pages(name: str, tokens: int, page_tokens: int) -> None:
         raise ValueError(f"{name}: expected a multiple of {page_tokens} from {page_tokens} on, found {tokens}")
 
 
+def check_heads(heads: Any) -> None:
+    if not isinstance(heads, Mapping):
+        raise TypeError(f"heads: expected a mapping with num_heads and head_dim, found {type(heads).__name__}")
+    for name in ("num_heads", "head_dim"):
+        integer(heads.get(name), f"heads.{name}")
+
+
 def check_options(options: Mapping[str, Any]) -> None:
     for name in ("return_weights", "weights_top_k"):
         if options.get(name):

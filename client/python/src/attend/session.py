@@ -15,7 +15,16 @@ from attend._process import Maker
 from attend._requests import Request
 from attend._threads import Line, Lock, Mailbox, Worker, begun
 from attend._wire import MalformedMessage, Received
-from attend.errors import AlreadyExists, AttendError, Cancelled, DeadlineExceeded, FailedPrecondition, Internal, from_rpc
+from attend.errors import (
+    AlreadyExists,
+    AttendError,
+    Cancelled,
+    DeadlineExceeded,
+    FailedPrecondition,
+    Internal,
+    ResourceExhausted,
+    from_rpc,
+)
 from attend.results import SessionState, StepResult
 
 if TYPE_CHECKING:
@@ -51,7 +60,9 @@ class Session:
         self._call: Any = None
         self._maker = Maker(self, "session")
         self._start = start
+        self._opening = opening
         self._actions = Actions(opening)
+        self._is_opening = False
         self._server, self._timeout, self._lifetime = terms
         self._line = line
         self._lock = Lock()
@@ -62,6 +73,8 @@ class Session:
         """The token that opens the session again after a break: keep it secret. Empty without resume_ttl."""
         self.length = 0
         """The number of tokens of sequence 0 when the session was opened: 0 unless it was resumed."""
+        self.max_message_bytes = 0
+        """The maximum size of the message of an action. A larger one is not sent: ResourceExhausted. 0: an old server does not tell."""
         self._open()
 
     @property
@@ -71,8 +84,15 @@ class Session:
 
     def _open(self) -> None:
         deadline = time.monotonic() + self._timeout
-        self._line.look(self._timeout)  # an opening has one attempt
+        if self._is_opening or self._broken is None:
+            raise FailedPrecondition("open: expected a session that is not open, found an open one")
+        self._is_opening = True
+        try:
+            self._line.look(self._timeout)  # an opening has one attempt
+        finally:
+            self._is_opening = False
         self._broken = None
+        self._actions = Actions(self._opening)
         self._requests = Mailbox()
         self._maker.calls.add(self._requests)
         try:
@@ -85,6 +105,7 @@ class Session:
             raise
         self.resume_token = opened.resume_token
         self.length = opened.length
+        self.max_message_bytes = opened.max_message_bytes
 
     def _begin(self) -> Any:
         return self._start(self._requests)
@@ -157,7 +178,7 @@ class Session:
                 raise copy.copy(self._broken)
             self._waiting[action.id] = messages
         try:
-            self._requests.put(action.encode())
+            self._requests.put(self._encoded(action))
             while True:
                 message = messages.get(max(0.0, deadline - time.monotonic()))
                 if isinstance(message, AttendError):
@@ -176,6 +197,16 @@ class Session:
         finally:
             with self._lock:
                 self._waiting.pop(action.id, None)
+
+    def _encoded(self, action: Action[Any]) -> bytes:
+        """Returns the message of an action. ResourceExhausted if it is too large: gRPC would end the stream, and with it the session."""
+        data = action.encode()
+        if 0 < self.max_message_bytes < len(data):
+            raise ResourceExhausted(
+                f"message of an action: expected at most {self.max_message_bytes} bytes (the server's flag --max-message-bytes), "
+                f"found {len(data)}"
+            )
+        return data
 
     def _break(self, error: AttendError) -> AttendError:
         """Ends the session with `error`, unless it has ended. Returns the error that ended it.

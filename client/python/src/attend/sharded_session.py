@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence,
 
 import numpy as np
 
-from attend._fields import dtype_name, integer
+from attend._fields import dtype_name, integer, items
 from attend._keywords import check_names
 from attend._process import Maker
 from attend._shard_pages import Page, ShardPages, check_client
-from attend._sharding import check_options, check_pages, check_shape, merge, rows_of, sinks_of
+from attend._sharding import check_heads, check_options, check_pages, check_shape, merge, rows_of, sinks_of
 from attend._task_pool import TaskPool
 from attend.client import Client
 from attend.errors import AttendError, FailedPrecondition
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PAGE_TOKENS = 2048
 _ROWS = 2048  # the maximum number of rows of one step, so that no message grows with the page or the call
+_ENVELOPE_BYTES = 4096  # of a step's message, besides its rows
 _CONCURRENT_PAGES = 16  # of each server
 
 
@@ -33,7 +34,7 @@ class ShardedSession:
 
     Pages of `page_tokens` tokens are sequences of their own on the servers. A query goes to all pages at once, and the answers
     are merged in the order of positions: the bits of a result do not depend on which server holds which page. A step on a
-    server has at most 2,048 rows, however many a call has.
+    server has at most 2,048 rows, and as many as the server takes in a message, however many a call has.
 
     `shards` are clients of one server each, with the maximum number of tokens that the server takes, a multiple of `page_tokens`
     (None: no maximum). Pages go to the first server until its share is full, then to the next. The caller closes the clients.
@@ -58,6 +59,7 @@ class ShardedSession:
         **options: "Unpack[OptionKeywords]",
     ) -> None:
         check_names(options, OptionKeywords, "ShardedSession")
+        check_heads(heads)
         check_pages("page_tokens", page_tokens, PAGE_TOKENS)
         check_options(options)
         self._maker = Maker(self, "session")
@@ -68,11 +70,12 @@ class ShardedSession:
         opening: Dict[str, Any] = {
             **options, "sinks": None, "return_log_sum_exp": True, "heads": heads, "cache_dtype": cache_dtype, "timeout": timeout
         }  # fmt: skip
-        self._pages = ShardPages(shards, page_tokens, opening)
+        servers = items(shards, "shards")
+        self._pages = ShardPages(servers, page_tokens, opening)
         self._fresh: List[Page] = []  # of an append_range() that has not ended
         self._is_closed = False
         self._is_half_done = False  # whether a call has not ended, nor been taken back
-        self._tasks = TaskPool(_CONCURRENT_PAGES * len(shards))
+        self._tasks = TaskPool(_CONCURRENT_PAGES * len(servers))
         self._pages.connect(self._pages.servers[0])
 
     @property
@@ -90,10 +93,11 @@ class ShardedSession:
         check_shape("query", q, (len(k), self._heads["num_heads"], self._heads["head_dim"]))
         with self._undone():
             self._pages.make_room(len(k))
-            has_all_keys = self._sees_later_keys and len(k) > _ROWS
+            most = self._rows_at_a_time(q, k, v)
+            has_all_keys = self._sees_later_keys and len(k) > most
             if has_all_keys:
                 self._fill(dict(enumerate(self._pages.pages)), self.length, k, v)
-            results = [self._ask(row, q[row : row + _ROWS], k, v, has_all_keys) for row in range(0, len(k), _ROWS)]
+            results = [self._ask(row, q[row : row + most], k, v, has_all_keys) for row in range(0, len(k), most)]
             self._pages.length += len(k)
         outputs, sums = zip(*results)
         return ShardedResult(np.concatenate(outputs), np.concatenate(sums, axis=1))
@@ -164,6 +168,13 @@ class ShardedSession:
         check_shape("value", v, (len(k), kv_heads, self._heads.get("value_head_dim") or self._heads["head_dim"]))
         return k, v
 
+    def _rows_at_a_time(self, *tensors: Array) -> int:
+        """Returns how many rows of these tensors a step has at most: so many that each server takes its message."""
+        row_bytes = sum(rows[:1].size for rows in tensors) * (4 if self._dtype in (None, "FP32") else 2)
+        limits = [server.session.max_message_bytes for server in self._pages.servers if server.session is not None]
+        fitting = [(limit - _ENVELOPE_BYTES) // row_bytes for limit in limits if limit > 0]
+        return max(1, min([_ROWS, *fitting]))
+
     def _ask(self, row: int, query: Array, key: Array, value: Array, has_all_keys: bool) -> ShardedResult:
         """Asks all pages with the rows of a call from `row` on, which `query` is, and adds the keys of those rows to the pages
         that they belong to, unless they have all keys of the call."""
@@ -191,10 +202,11 @@ class ShardedSession:
         """Adds tokens to `pages`, by their numbers, from position `first` on, without a query."""
         no_query = np.empty((0, self._heads["num_heads"], self._heads["head_dim"]), key.dtype)
         end = first + len(key)
+        most = self._rows_at_a_time(no_query, key, value)
 
         def fill(page: Page, start: int, stop: int) -> None:
-            for at in range(start, stop, _ROWS):
-                rows = slice(at - first, min(at + _ROWS, stop) - first)
+            for at in range(start, stop, most):
+                rows = slice(at - first, min(at + most, stop) - first)
                 page.session.step(
                     query=no_query,
                     key=key[rows],
