@@ -2,9 +2,13 @@
 
 import asyncio
 import inspect
+import threading
 import unittest
+import unittest.mock
 
 import attend
+import attend.aio
+import grpc
 import numpy as np
 from support import FakeServer, ServedTest, seeded
 
@@ -78,6 +82,55 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
             task.cancel()
             await asyncio.wait([task], timeout=60)
             self.assertTrue(task.cancelled(), f"after {turns} turns of the loop")
+
+    async def test_a_session_is_opened_once(self):
+        session = self.client.session(model="demo")
+        opened = await asyncio.gather(session.open(), session.open(), return_exceptions=True)
+        self.assertEqual([type(error) for error in opened if error is not None], [attend.FailedPrecondition])
+        await session.prefill(seeded(3, 512))
+        with self.assertRaisesRegex(attend.FailedPrecondition, "open: expected a session that is not open"):
+            await session.open()
+        self.assertEqual((await session.step(seeded(1, 512))).length, 4)
+        await session.fork()
+        await session.close()
+        async with session:
+            self.assertEqual(await session.fork(), 1, "it is another session then")
+
+    async def test_a_stream_that_is_cancelled_between_attempts_ends(self):
+        stream = self.client.attend_stream(seeded(1, 512), model="demo")
+        failures = iter([True])
+
+        async def fails(call):
+            if next(failures, False):
+                raise Unavailable
+            return await next_message(call)
+
+        class Unavailable(grpc.RpcError):
+            code = lambda self: grpc.StatusCode.UNAVAILABLE
+            details = lambda self: "as told"
+            trailing_metadata = lambda self: ()
+
+        next_message = attend.aio.next_message
+        with unittest.mock.patch("attend.aio.next_message", fails):
+            result = asyncio.ensure_future(stream.result())
+            await asyncio.sleep(0)
+            stream.cancel()
+            with self.assertRaises(attend.Cancelled):
+                await result
+
+    def test_a_client_without_an_event_loop_says_so(self):
+        found = []
+
+        def make():
+            try:
+                attend.AsyncClient(self.server.address)
+            except attend.FailedPrecondition as error:
+                found.append(str(error))
+
+        thread = threading.Thread(target=make)  # which has no event loop
+        thread.start()
+        thread.join()
+        self.assertEqual(found, ["FAILED_PRECONDITION: client: expected an event loop, found none: make it in a coroutine"])
 
     def test_a_client_in_another_event_loop_than_its_own_says_so(self):
         async def make():

@@ -34,6 +34,17 @@ class AttendTest(ServedTest):
         for rows, query, key in zip(result.split(), q, k):
             self.assertLess(relative_error(rows, plain_attention(query, key, key)), F32)
 
+    def test_what_the_caller_says_of_rounding_does_not_matter(self):
+        x = seeded(3, 512).astype(np.float64)
+        x[0, 0] = 1e-300
+        q = seeded(2, 1, 16)
+        hiding = np.float64([[0, np.finfo(np.float64).min], [0, 0]])
+        with np.errstate(all="raise"):
+            for dtype in (None, "fp16", "bf16"):
+                self.assertEqual(self.client.attend(x, model="demo", dtype=dtype).output.shape, (3, 512))
+            hidden = self.client.attend(query=q, key=q, value=q, bias=hiding).output
+        self.assertLess(relative_error(hidden[0], q[0]), F32)
+
     def test_padding_is_cut_off_by_split(self):
         x = seeded(2, 5, 512)
         result = self.client.attend(x, model="demo", lengths=[5, 2])

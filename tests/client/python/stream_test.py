@@ -1,6 +1,7 @@
 """Streamed answers are unary ones in pieces."""
 
 import unittest
+import unittest.mock
 
 import attend
 import numpy as np
@@ -89,9 +90,28 @@ class StreamTest(ServedTest):
         q = seeded(3000, 4, 64)
         with self.client.attend_stream(query=q, key=q[:64], value=q[:64]) as stream:
             next(stream)
-        with self.assertRaises(attend.Cancelled):
-            stream.result()
+        for _ in range(2):
+            with self.assertRaises(attend.Cancelled):
+                stream.result()
         self.assertTrue(self.client.check_health())
+
+    def test_a_stream_that_was_interrupted_is_cancelled(self):
+        stream = self.client.attend_stream(seeded(1, 512), model="demo")
+
+        def interrupted(_):
+            raise KeyboardInterrupt
+
+        with unittest.mock.patch("attend.client.next_message", interrupted), self.assertRaises(KeyboardInterrupt):
+            next(stream)
+        for _ in range(2):
+            with self.assertRaises(attend.Cancelled):
+                stream.result()
+
+    def test_a_failed_stream_fails_again(self):
+        stream = self.client.attend_stream(seeded(1, 512), model="nobody")
+        for _ in range(2):
+            with self.assertRaises(attend.NotFound):
+                next(stream)
 
 
 if __name__ == "__main__":

@@ -194,7 +194,8 @@ def _bias(value: Any) -> Array:
     if kind in ("b", "c"):
         raise TypeError(f"bias: expected numbers to add to logits [.., Sq, Sk], found {value.dtype} (mask= leaves keys out)")
     try:
-        return np.asarray(value, np.float32)
+        with np.errstate(all="ignore"):  # a bias of finfo(float64).min is -inf
+            return np.asarray(value, np.float32)
     except (TypeError, ValueError) as error:
         raise TypeError(f"bias: expected numbers [.., Sq, Sk], found others: {error}") from None
 

@@ -53,20 +53,28 @@ def begun(begin: Callable[[], Any]) -> Any:
     return begin()
 
 
-class Line:
-    """A channel between calls. grpc.aio connects it without being watched."""
+def _current_loop() -> asyncio.AbstractEventLoop:
+    """Returns the event loop to which grpc.aio binds a channel: the one that runs, or that is set. RuntimeError without either."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.get_event_loop_policy().get_event_loop()
 
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
+
+class Line:
+    """A channel, and waiting between calls. grpc.aio connects it without being watched."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        try:  # outside a coroutine, the loop that the thread has set
+            self._loop = _current_loop()
+        except RuntimeError:
+            raise FailedPrecondition("client: expected an event loop, found none: make it in a coroutine") from None
         self._is_closed = asyncio.Event()
-        try:
-            self._loop: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
-        except RuntimeError:  # made outside a coroutine, for a loop that runs later
-            self._loop = None
+        self.channel = self._channel = make()
 
     def check(self) -> None:
-        """FailedPrecondition in another event loop than the one that ran when the client was made: gRPC would fail or hang."""
-        if self._loop not in (None, asyncio.get_running_loop()):
+        """FailedPrecondition in another event loop than the one in which the client was made: gRPC would fail or hang."""
+        if self._loop is not asyncio.get_running_loop():
             raise FailedPrecondition("client: expected the event loop in which it was made, found another: make a client for each")
 
     async def pause(self, seconds: float) -> None:

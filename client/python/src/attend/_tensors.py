@@ -24,11 +24,12 @@ class TensorWriter:
         self.payloads: List[memoryview] = []
 
     def write(self, array: "np.ndarray[Any, Any]", dtype: str, tensor: Any) -> None:
-        """`dtype` is the wire's name: FP32, FP16, BF16 or BOOL."""
-        if dtype == "BF16":
-            stored = array.view("<u2") if _name_of(array) == "bfloat16" else _to_bf16_bits(array)
-        else:
-            stored = array.astype(_ELEMENTS[dtype], copy=False)
+        """`dtype` is the wire's name: FP32, FP16, BF16 or BOOL. Numbers are rounded, whatever the caller's np.seterr says."""
+        with np.errstate(all="ignore"):
+            if dtype == "BF16":
+                stored = array.view("<u2") if _name_of(array) == "bfloat16" else _to_bf16_bits(array)
+            else:
+                stored = array.astype(_ELEMENTS[dtype], copy=False)
         stored = np.ascontiguousarray(stored)
         tensor.dtype = _proto.enum_number("DataType", dtype, "dtype")
         tensor.shape.extend(array.shape)

@@ -63,10 +63,11 @@ def begun(begin: Callable[[], Any]) -> Any:
 
 
 class Line:
-    """Waits for a channel between calls. gRPC connects it only while its state is watched, or a call waits for it. Thread-safe."""
+    """A channel, and waiting for it between calls. gRPC connects it only while its state is watched, or a call waits for it.
+    Thread-safe."""
 
-    def __init__(self, channel: Any) -> None:
-        self._channel = channel
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.channel = self._channel = make()
         self._lock = Lock()
         self._is_closed = threading.Event()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 import grpc
@@ -59,8 +60,8 @@ class Client:
         check_process()
         self._maker = Maker(self, "client")
         self._connection = Connection(server, timeout, tls, token, metadata or {}, retries, tuple(options))
-        self._channel = self._connection.channel(grpc, interceptors)
-        self._line = Line(self._channel)
+        self._line = Line(lambda: self._connection.channel(grpc, interceptors))
+        self._channel = self._line.channel
         self._methods: Dict[str, Any] = {}
         self._is_closed = False
         self._maker.ends_with_process = True
@@ -272,6 +273,7 @@ class AttendStream:
         self._server = server
         self._line = line
         self._has_begun = False
+        self._failure: Optional[AttendError] = None
         self._maker.calls.add(self._attempts)
         self._call: Any = start()
 
@@ -280,6 +282,8 @@ class AttendStream:
 
     def __next__(self) -> Block:
         self._maker.check()
+        if self._failure is not None:
+            raise copy.copy(self._failure)
         try:
             while (data := self._next_message()) is not None:
                 block = self._reader.read(data)
@@ -287,7 +291,11 @@ class AttendStream:
                     return block
             self._maker.calls.clear()
             self._reader.check_end()
-        except AttendError:
+        except AttendError as error:
+            self._failure = copy.copy(error)
+            self.cancel()
+            raise
+        except BaseException:  # an interrupt, after which gRPC cannot go on to read
             self.cancel()
             raise
         raise StopIteration
@@ -307,8 +315,10 @@ class AttendStream:
         return self._reader.summary
 
     def cancel(self) -> None:
-        """Cancels the call: the server sends no more blocks."""
+        """Cancels the call: the server sends no more blocks, and reading on raises Cancelled. An interrupt (Ctrl-C) does so, too."""
         if self._maker.is_here:
+            if self._reader.summary is None:
+                self._failure = self._failure or Cancelled("the call was cancelled")
             self._maker.calls.clear()
             self._call.cancel()
 
@@ -333,4 +343,6 @@ class AttendStream:
                 if delay is None:
                     raise error from None
                 self._line.pause(delay)
+                if self._failure is not None:  # cancelled meanwhile
+                    raise copy.copy(self._failure) from None
                 self._call = self._start()
