@@ -1,6 +1,7 @@
 /** Deadlines and retries. */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 import { AttendError, fromStatus } from "./errors.js";
 
 /** The most attempts of a call. */
@@ -101,7 +102,7 @@ const YEAR_MS = 365 * 24 * 3600 * 1000;
 /** Returns `ms`. RangeError unless it is a time of at most a year: grpc-js ends the process over deadlines much later. */
 export function checkMs(name: string, ms: number): number {
   if (!(typeof ms === "number" && ms > 0 && ms <= YEAR_MS)) {
-    throw new RangeError(`${name}: expected a positive number of at most ${YEAR_MS} (a year), found ${ms}`);
+    throw new RangeError(`${name}: expected a positive number of at most ${YEAR_MS} (a year), found ${inspect(ms)}`);
   }
   return ms;
 }

@@ -20,7 +20,7 @@ export class AttendStream implements AsyncIterable<Block> {
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Block, void, undefined> {
-    return this.blocks;
+    return this.failure === undefined ? this.blocks : failed(this.failure.error);
   }
 
   /** Waits for the last block, and returns all blocks joined: the bits of attend(). FAILED_PRECONDITION without `assemble`. */
@@ -67,4 +67,10 @@ export class AttendStream implements AsyncIterable<Block> {
       throw error;
     }
   }
+}
+
+/** Throws the error of a stream that is read again. */
+// eslint-disable-next-line require-yield
+async function* failed(error: unknown): AsyncGenerator<never, void, undefined> {
+  throw error;
 }

@@ -55,6 +55,12 @@ describe("an answer that does not hold together", () => {
       const stream = client.attendStream(request);
       await assert.rejects(stream.result(), { code: "NOT_FOUND", message: "as told" });
       await assert.rejects(stream.result(), { code: "NOT_FOUND", message: "as told" });
+      const read = async () => {
+        for await (const block of stream) {
+          assert.fail(`expected no block, found ${block}`);
+        }
+      };
+      await assert.rejects(read(), { code: "NOT_FOUND", message: "as told" });
     });
   });
 
