@@ -51,6 +51,19 @@ TEST_F(AnswerCheckTest, CausalRowsEndAtTheirOwnPosition) {
   EXPECT_FALSE(Check({6.0f, 6.0f}).agreed());
 }
 
+TEST_F(AnswerCheckTest, AgreesWithAnExactAnswerThatWasRounded) {
+  query_ = query_.ConvertedTo(Dtype::kBf16);
+  const float values[] = {1.0f, 1.0078125f, 1.00390625f};  // their mean is half way between two
+  std::copy_n(values, 3, value_.as<float>());
+  result_.output = Tensor(Dtype::kBf16, {1, 2, 1, 1});
+  const auto agreed = [this](float output) {
+    std::fill_n(result_.output.as<Bf16>(), 2, ToBf16(output));
+    return CheckAnswer(nullptr, request_, result_)->agreed();
+  };
+  EXPECT_TRUE(agreed(1.0f)) << "an error of 3.9e-3";
+  EXPECT_FALSE(agreed(1.015625f));
+}
+
 TEST_F(AnswerCheckTest, DisagreesBeyondTheToleranceOfTheDtype) {
   EXPECT_FALSE(Check({6.0f, 6.00006f}).agreed());
   query_ = query_.ConvertedTo(Dtype::kBf16);
