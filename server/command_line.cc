@@ -36,7 +36,8 @@ constexpr char kExamples[] =
     R"(Every option can also be set in the environment and in a file: --max-queue-wait is
 ATTEND_MAX_QUEUE_WAIT, and "max_queue_wait" in the JSON object of the file that --config names. A
 flag overrides the environment, which overrides the file. Values of a repeatable option are
-separated by ";" in the environment, and are an array in the file.
+separated by ";" in the environment, and are an array in the file. A DURATION is a number of
+seconds, or a text such as 500ms, 30s or 1m30s.
 
 Examples:
   attend-server
@@ -151,9 +152,10 @@ absl::Status Complete(const CommandLine& line, const Environment& environment,
   RETURN_IF_ERROR(Apply(settings, parsed.options));
   if (const ServerOptions& options = parsed.options;
       options.prefix_cache_bytes > options.max_cache_bytes) {
-    parsed.warnings.push_back(absl::StrCat(
-        "--prefix-cache-bytes: prefixes have no more room than all caches: ",
-        options.max_cache_bytes, " bytes (--max-cache-bytes), not ", options.prefix_cache_bytes));
+    parsed.warnings.push_back(
+        absl::StrCat("--prefix-cache-bytes: expected at most --max-cache-bytes (",
+                     options.max_cache_bytes, "), found ", options.prefix_cache_bytes,
+                     ": prefixes get at most ", options.max_cache_bytes, " bytes"));
   }
   parsed.options.is_default_admin_listen = !settings.contains("admin-listen");
   parsed.options.is_default_metrics_listen = !settings.contains("metrics-listen");

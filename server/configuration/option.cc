@@ -25,11 +25,13 @@ std::string VariableOf(const std::string& option) {
 
 std::string KeyOf(const std::string& option) { return absl::StrReplaceAll(option, {{"-", "_"}}); }
 
+std::string Shown(const std::string& text) { return text.empty() ? "an empty text" : text; }
+
 absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max) {
   int64_t value = 0;
   if (!absl::SimpleAtoi(text, &value) || value < min || value > max) {
     return absl::InvalidArgumentError(
-        absl::StrCat("expected a whole number of ", min, " to ", max, ", found ", text));
+        absl::StrCat("expected a whole number of ", min, " to ", max, ", found ", Shown(text)));
   }
   return value;
 }
@@ -37,7 +39,7 @@ absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64
 absl::StatusOr<bool> ParseSwitch(const std::string& text) {
   bool value = false;
   if (!absl::SimpleAtob(text, &value)) {
-    return absl::InvalidArgumentError(absl::StrCat("expected true or false, found ", text));
+    return absl::InvalidArgumentError(absl::StrCat("expected true or false, found ", Shown(text)));
   }
   return value;
 }
@@ -48,7 +50,7 @@ absl::StatusOr<absl::Duration> ParseDuration(const std::string& text) {
       (*duration != absl::ZeroDuration() && *duration < absl::Milliseconds(1)) ||
       *duration > absl::Seconds(kMaxDurationSeconds)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "expected 0, or 1 ms to 24 hours, as 30 (seconds), 30s or 1m30s, found ", text));
+        "expected 0, or 1 ms to 24 hours, as 30 (seconds), 30s or 1m30s, found ", Shown(text)));
   }
   return *duration;
 }

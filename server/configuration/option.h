@@ -64,6 +64,9 @@ inline constexpr char kVariablePrefix[] = "ATTEND_";
 std::string VariableOf(const std::string& option);
 std::string KeyOf(const std::string& option);
 
+/// Returns how an error shows a text that was found.
+std::string Shown(const std::string& text);
+
 inline constexpr int64_t kMaxDurationSeconds = int64_t{24} * 3600;
 
 // Functions that parse texts. INVALID_ARGUMENT gives what was expected and what was found, but does
@@ -189,7 +192,7 @@ Option ChoiceOption(const std::string& name, Field field,
       }
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("expected one of ", expected, ", found ", values[0]));
+        absl::StrCat("expected one of ", expected, ", found ", Shown(values[0])));
   };
   return option;
 }

@@ -49,15 +49,17 @@ absl::Status ApplyRequiredModels(const std::vector<std::string>& values, ServerO
 // Makes an option whose value is an address or "none".
 template <typename Field>
 Option AddressOption(const std::string& name, Field field, const std::string& help) {
-  return {.name = name,
-          .placeholder = "ADDRESS",
-          .help = help,
-          .apply =
-              [field](const std::vector<std::string>& values, ServerOptions& options) {
-                std::invoke(field, options) = values[0] == kNone ? "" : values[0];
-                return absl::OkStatus();
-              },
-          .default_values = {kNone}};
+  Option option = TextOption(name, field, "ADDRESS", help);
+  option.default_values = {kNone};
+  option.apply = [store = option.apply, field](const std::vector<std::string>& values,
+                                               ServerOptions& options) {
+    RETURN_IF_ERROR(store(values, options));
+    if (values[0] == kNone) {
+      std::invoke(field, options).clear();
+    }
+    return absl::OkStatus();
+  };
+  return option;
 }
 
 OptionSection Listening() {
@@ -73,9 +75,10 @@ OptionSection Listening() {
        AddressOption(
            "health-listen", &ServerOptions::health_listen,
            "Serve only grpc.health.v1 on this address, in plaintext, for probes; none: disabled"),
-       SwitchOption("insecure", &ServerOptions::insecure,
-                    "Allow plaintext (without --tls-certificate) on addresses that other machines "
-                    "can reach")}};
+       SwitchOption(
+           "insecure", &ServerOptions::insecure,
+           "Allow plaintext (without --tls-certificate, and for /metrics), and "
+           "--admin-listen without --tokens, on addresses that other machines can reach")}};
 }
 
 OptionSection Security() {
@@ -190,7 +193,7 @@ OptionSection Scheduling() {
                       "set it above 1.1 times --max-connection-age, which gRPC varies by a tenth"),
        DurationOption("grace-period", &ServerOptions::grace_period,
                       "How long running requests may take to finish after SIGTERM and "
-                      "--drain-delay: seconds, or 30s, 1m30s")}};
+                      "--drain-delay")}};
 }
 
 OptionSection Limits() {
@@ -253,7 +256,7 @@ absl::Status ApplySampleRatio(const std::vector<std::string>& values, ServerOpti
   return absl::SimpleAtod(values[0], &ratio) && ratio >= 0 && ratio <= 1
              ? absl::OkStatus()
              : absl::InvalidArgumentError(
-                   absl::StrCat("expected a share of 0 to 1, found ", values[0]));
+                   absl::StrCat("expected a share of 0 to 1, found ", Shown(values[0])));
 }
 
 std::vector<Option> TraceOptions() {

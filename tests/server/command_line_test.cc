@@ -48,9 +48,10 @@ TEST(CommandLineTest, IsObservedOnTheLoopbackInterfaceUnlessToldOtherwise) {
 TEST(CommandLineTest, WarnsOfMorePrefixesThanCaches) {
   EXPECT_THAT(ParseCommandLine({"--max-cache-bytes=100", "--prefix-cache-bytes=100"})->warnings,
               IsEmpty());
-  EXPECT_THAT(ParseCommandLine({"--max-cache-bytes=100", "--prefix-cache-bytes=101"})->warnings,
-              ElementsAre("--prefix-cache-bytes: prefixes have no more room than all caches: 100 "
-                          "bytes (--max-cache-bytes), not 101"));
+  EXPECT_THAT(
+      ParseCommandLine({"--max-cache-bytes=100", "--prefix-cache-bytes=101"})->warnings,
+      ElementsAre("--prefix-cache-bytes: expected at most --max-cache-bytes (100), found 101: "
+                  "prefixes get at most 100 bytes"));
 }
 
 TEST(CommandLineTest, ReadsWhatToDoWithNumaNodes) {
@@ -121,6 +122,10 @@ TEST(CommandLineTest, RefusesModelFlagsThatSayNothing) {
   }
   EXPECT_THAT(ParseCommandLine({"--models", ""}),
               IsRefused("--models: expected a text, found an empty one"));
+  EXPECT_THAT(ParseCommandLine({"--admin-listen", ""}),
+              IsRefused("--admin-listen: expected a text, found an empty one"));
+  EXPECT_THAT(ParseCommandLine({"--threads", ""}),
+              IsRefused("--threads: expected a whole number of 0 to 4096, found an empty text"));
   EXPECT_THAT(ParseCommandLine({"--models=/m", "--models-poll=-1"}),
               IsRefused("--models-poll: expected 0, or 1 ms to 24 hours"));
   // Else a thread would spin.
