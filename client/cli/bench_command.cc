@@ -74,7 +74,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("bench", "Measure throughput and latency under load");
   AddBenchFlags(*command, *flags);
-  command->footer(kBenchExamples);
+  command->footer(absl::StrCat(kShapeLegend, kBenchExamples));
   command->callback([flags, &exit_code] {
     RequireUsage(CheckBenchFlags(*flags));
     exit_code = ExitCodeOf(Bench(*flags));

@@ -113,7 +113,7 @@ void AddPlotCommand(CLI::App& app, int& exit_code) {
   CLI::App* const command =
       app.add_subcommand("plot", "Draw which token attends to which: HTML, SVG or terminal");
   AddPlotFlags(*command, *flags);
-  command->footer(kPlotExamples);
+  command->footer(absl::StrCat(kShapeLegend, kPlotExamples));
   command->callback([flags, &exit_code] {
     RequireUsage(CheckPlotFlags(*flags));
     exit_code = ExitCodeOf(Plot(*flags));

@@ -20,11 +20,7 @@ namespace attention {
 namespace {
 
 constexpr char kRunExamples[] =
-    R"(A TENSOR is FILE.npy, FILE.safetensors[:NAME] or random:2x5x512. Shapes: B sequences of S tokens;
-H query heads and Hkv key/value heads of width D; values of width Dv; T packed tokens of all
-sequences.
-
-Examples:
+    R"(Examples:
   attend run --random 2x5x512 --verify
   attend run --tokens "17,4,250;3,9" --causal --verify
   attend run --random 1x2048x512 --causal --stream
@@ -179,7 +175,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   AddServerFlags(*command, flags->server);
   AddRequestFlags(*command, flags->request);
   AddAnswerFlags(*command, *flags);
-  command->footer(kRunExamples);
+  command->footer(absl::StrCat(kShapeLegend, kRunExamples));
   command->callback([flags, &exit_code] {
     RequireUsage(CheckRequestFlags(flags->request));
     RequireUsage(

@@ -81,16 +81,19 @@ absl::StatusOr<v1::Rotary> ParseRotaryScaling(const std::string& text) {
   return rotary;
 }
 
-/// Calls `set` with the options and the only list, or for each sequence with its options and list.
+/// Calls `set` with the options and the only list of the flag `name`, or for each sequence with its
+/// options and list.
 template <typename Set>
-void SetLists(const Lists& lists, v1::AttentionOptions& options, const Set& set) {
+void SetLists(const char* name, const Lists& lists, v1::AttentionOptions& options, const Set& set) {
   if (lists.size() == 1) {
     set(options, lists[0]);
     return;
   }
   if (!options.sequences().empty() && options.sequences_size() != std::ssize(lists)) {
-    throw CLI::ValidationError(absl::StrCat("expected values for ", options.sequences_size(),
-                                            " sequences as the other flags, found ", lists.size()));
+    throw CLI::ValidationError(
+        name,
+        absl::StrCat("expected one value, or ", options.sequences_size(),
+                     " as the flags before it have (one for each sequence), found ", lists.size()));
   }
   for (int i = 0; i < std::ssize(lists); ++i) {
     v1::SequenceOptions& own =
@@ -123,7 +126,7 @@ void AddKindFlags(CLI::App& command, v1::AttentionOptions& options) {
       ->check(HelpGroup::OneOf(kSimilarities));
   group.Setter<double>(
       "--bandwidth", [&options](double x) { options.set_bandwidth(x); }, "X",
-      "Width of the kernels gaussian, box and triangular");
+      "Bandwidth of gaussian, box and triangular");
 }
 
 void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
@@ -131,7 +134,8 @@ void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
   v1::AttentionOptions& options = flags.options;
   const auto add = [&](const char* name, auto parse, const char* type, const char* help, auto set) {
     group.Parsed(
-        name, parse, [&options, set](const Lists& lists) { SetLists(lists, options, set); }, type,
+        name, parse,
+        [name, &options, set](const Lists& lists) { SetLists(name, lists, options, set); }, type,
         help);
   };
   add("--causal-each", ParseSwitches, "1;0",

@@ -97,8 +97,8 @@ absl::StatusOr<Workload> MakeTokens(const RequestFlags& flags) {
   const RaggedTokens &tokens = flags.tokens, &types = flags.type_ids;
   if (!types.lengths.empty() && types.lengths != tokens.lengths) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--type-ids: expected one type for each id: ", absl::StrJoin(tokens.lengths, ";"),
-        " of the sequences, found ", absl::StrJoin(types.lengths, ";")));
+        "--type-ids: expected as many types as --tokens has ids in each sequence (",
+        absl::StrJoin(tokens.lengths, ";"), "), found ", absl::StrJoin(types.lengths, ";")));
   }
   return WorkloadBuilder(flags).Finish(TokenIdsInput{tokens.ids, tokens.lengths, types.ids},
                                        flags.model);

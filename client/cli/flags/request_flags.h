@@ -15,6 +15,14 @@
 
 namespace attention {
 
+/// What the help of the flags means by TENSOR and by the letters of shapes.
+inline constexpr char kShapeLegend[] =
+    R"(A TENSOR is FILE.npy, FILE.safetensors[:NAME] or random:2x5x512. Shapes: B sequences of S tokens;
+E numbers for each token (d_model); Sq query rows, Sk keys, Sm rows of memory; H query heads and Hkv
+key/value heads of width D; values of width Dv; T packed tokens, Tk packed keys of all sequences.
+
+)";
+
 struct RequestFlags {
   std::string model = "demo";
   // The input: exactly one of these members, where query, key and value count as one.

@@ -92,8 +92,10 @@ TEST_F(AttentionFlagsTest, SemicolonsSeparateSequences) {
   EXPECT_EQ(options.sequences(1).prefix(), 2);
   EXPECT_THAT(options.sequences(0).global_tokens(), ElementsAre(0, 5));
   EXPECT_THAT(options.sequences(1).global_tokens(), ElementsAre());
-  EXPECT_THAT(Parse({"--window=4;8", "--prefix=1;2;3"}),
-              HasSubstr("expected values for 2 sequences as the other flags, found 3"));
+  EXPECT_THAT(
+      Parse({"--window=4;8", "--prefix=1;2;3"}),
+      HasSubstr(
+          "expected one value, or 2 as the flags before it have (one for each sequence), found 3"));
 }
 
 TEST_F(AttentionFlagsTest, StandardSlopesFollowTheHeads) {

@@ -202,8 +202,10 @@ TEST_F(RequestFlagsTest, LogitsAreThoseOfTheLastRowUnlessAllAreAsked) {
 TEST_F(RequestFlagsTest, TypeIdsThatDoNotFitTheTokens) {
   EXPECT_THAT(
       Make({"--tokens=1,2;3", "--type-ids=0;1,1"}),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               "--type-ids: expected one type for each id: 2;1 of the sequences, found 1;2"));
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          "--type-ids: expected as many types as --tokens has ids in each sequence (2;1), found "
+          "1;2"));
 }
 
 TEST_F(RequestFlagsTest, MemoryAloneIsForAnEncoder) {
