@@ -31,7 +31,8 @@ class HealthListener {
 /// Holds the status of each name. Thread-safe.
 class HealthRegistry {
  public:
-  /// Registers the name, or changes its status. After Drain it has no effect on the status.
+  /// Registers the name, or changes its status. After Drain every status stays not serving,
+  /// whatever is set.
   void Set(const std::string& name, bool is_serving);
   /// Sets every name to not serving, for good.
   void Drain();

@@ -40,14 +40,16 @@ enum class NumaMode {
 struct ServerOptions {
   /// HOST:PORT (port 0: any free port) or unix:/PATH.
   std::vector<std::string> listen = {"127.0.0.1:8001"};
-  /// The address that also serves administrators; empty: none.
+  /// The address that also serves administrators; empty: none, the default of this struct. The
+  /// option's default is 127.0.0.1:8003.
   std::string admin_listen = {};
   /// True if no option set that address. The server then starts without this listener when the
   /// address is taken, and logs it.
   bool is_default_admin_listen = false;
   /// The address that serves only health, in plaintext; empty: none.
   std::string health_listen = {};
-  /// Whether plaintext is allowed on addresses that other machines can reach.
+  /// Whether plaintext, and administration without tokens, are allowed on addresses that other
+  /// machines can reach.
   bool insecure = false;
   /// The files of certificate and key in PEM form; both or none. With them every address but
   /// `health_listen` uses TLS.
@@ -81,7 +83,8 @@ struct ServerOptions {
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
   NumaMode numa = NumaMode::kAuto;
-  /// HOST:PORT of /metrics; empty: none. The default of the flag is an address.
+  /// HOST:PORT or unix:/PATH of /metrics; empty: none, the default of this struct. The option's
+  /// default is 127.0.0.1:8002.
   std::string metrics_listen = {};
   /// Whether other machines may reach /metrics, which has no TLS.
   bool metrics_insecure = false;

@@ -50,7 +50,7 @@ class KvCache {
   int64_t length() const { return length_; }
   /// Returns the size of the cache's pages, shared pages included.
   size_t size_bytes() const;
-  /// Returns the size of the cache besides its pages: those of a fork have as many entries as the
+  /// Returns the size of the cache without its pages. A fork's tables have as many entries as the
   /// original's.
   size_t table_bytes() const {
     return sizeof(*this) + pages_.size() * sizeof(pages_[0]) +
@@ -60,13 +60,13 @@ class KvCache {
   static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
 
   /// Makes room for `tokens` more tokens, so that appending them cannot run out of memory before
-  /// the next Fork or Truncate. Existing room is used. A last page that is shared is copied when
-  /// tokens are appended; one that is not and is too small is copied now, since its memory counts
-  /// as free (BytesToMove). RESOURCE_EXHAUSTED as for Append; INVALID_ARGUMENT for a negative
-  /// number. After an error the cache is unchanged.
+  /// the next Fork or Truncate. Existing room is used. A shared last page is copied later, when
+  /// tokens are appended. A last page of its own that is too small is replaced by a larger one now;
+  /// the memory of the old one counts as free (BytesToMove). RESOURCE_EXHAUSTED as for Append;
+  /// INVALID_ARGUMENT for a negative number. After an error the cache is unchanged.
   absl::Status Reserve(int64_t tokens);
   /// Returns the memory that Reserve would take once `leaving` of the caches that share the last
-  /// page are gone. REQUIRES: `tokens` are as many as it accepts.
+  /// page are gone. REQUIRES: Reserve accepts `tokens`.
   KvGrowth GrowthFor(int64_t tokens, int64_t leaving = 0) const;
   const KvMemory& memory() const { return *memory_; }
   /// Returns about how many bytes Reserve would copy.

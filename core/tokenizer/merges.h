@@ -26,9 +26,9 @@ class Merges {
   static absl::StatusOr<Merges> Parse(const JsonObject& model, const Vocabulary& vocabulary,
                                       size_t prefix_bytes);
 
-  /// Merges the tokens of a word until no pair can be merged, in O(n log n) time and at most 16
-  /// bytes of memory for each token. CANCELLED, with `ids` in an undefined state, when `yield`
-  /// returned false.
+  /// Merges the tokens of a word until no pair can be merged, in O(n log n) time and at most 18
+  /// bytes of memory for each token, its id included. CANCELLED, with `ids` in an undefined state,
+  /// when `yield` returned false.
   absl::Status Apply(const Yield& yield, std::vector<int32_t>& ids) const;
 
  private:

@@ -68,7 +68,7 @@ void WriteConnections(const MetricsSources& sources, MetricsText& text) {
       static_cast<double>(sources.refused_connections()));
   text.Counter("attend_connections_turned_away_total",
                "Connections that were closed at once because too many of their host, or of all "
-               "hosts, had to wait already (attend_connections_delayed_total says why).",
+               "hosts, had to wait already (for the reasons of attend_connections_delayed_total).",
                static_cast<double>(ConnectionAcceptor::turned_away()));
   text.Counter("attend_connections_ended_total",
                "Connections that were ended because they made more than 16 times as many calls "
@@ -85,9 +85,11 @@ void WriteConnections(const MetricsSources& sources, MetricsText& text) {
 void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Gauge("attend_ready", "1 when health reports SERVING for the whole server.",
              sources.health.IsServing("").value_or(false) ? 1 : 0);
-  text.Gauge("attend_all_models_served",
-             "1 when every required model has served, as health reports for model/*.",
-             sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
+  text.Gauge(
+      "attend_all_models_served",
+      "1 when every model of --required-models (without it: every model found at the start) has "
+      "served, as health reports for model/*; 0 when the server drains.",
+      sources.health.IsServing(kAllModels).value_or(false) ? 1 : 0);
   text.Gauge("attend_draining", "1 from SIGTERM until the server ends.",
              sources.health.is_draining() ? 1 : 0);
   text.Gauge("attend_compute_stalled",

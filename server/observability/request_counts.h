@@ -54,7 +54,7 @@ struct RequestSeries {
 };
 
 /// Counts requests. Thread-safe. Counting takes a lock that is rarely contended, a look-up and a
-/// dozen additions: see tests/bench/README.md for the time.
+/// dozen additions: tests/bench/RESULTS.md (The server) has the time.
 class RequestCounter {
  public:
   void Count(const RequestRecord& record);

@@ -76,11 +76,11 @@ class Batcher {
   /// thread.
   Batch Next();
 
-  /// Forms a batch of the waiting jobs that pass `running`, since they would be done by `position`
-  /// in the queue's order, which it has reached. With `allows_long` false, long jobs are left out.
-  /// When several jobs of `running` share a model's weights, further jobs of its key wait for the
-  /// next batch unless their priority is higher. The batch has no jobs when there are none. Called
-  /// by the thread that calls Next.
+  /// Forms a batch of the waiting jobs that may pass `running`: those that would be done by
+  /// `position` in the queue's order, which `running` has reached. With `allows_long` false, long
+  /// jobs are left out. When several jobs of `running` share a model's weights, further jobs of its
+  /// key wait for the next batch unless their priority is higher. The batch has no jobs when there
+  /// are none. Called by the thread that calls Next.
   Batch NextBefore(double position, bool allows_long, const Batch& running);
 
   /// Forms a batch of the waiting jobs that take at most `max_ns` each by estimate, and at most

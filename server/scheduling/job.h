@@ -51,8 +51,8 @@ struct JobSequence {
   /// The number of keys that come with the request: query_len for self-attention.
   int64_t kv_len = 0;
   /// The earlier tokens of a session or of a prefix, one cache for each layer that runs. The keys
-  /// and values of these rows are appended to them. Borrowed. There are no caches if this is null.
-  /// Of a whole stack, there are none either if the vector is empty when the batch is computed.
+  /// and values of these rows are appended to them. Borrowed. Null: the sequence has no caches. The
+  /// vector of a whole stack may also be empty when its batch is computed, which means the same.
   std::vector<KvCache>* caches = nullptr;
 };
 

@@ -15,7 +15,7 @@ namespace attention {
 
 /// The right that a method needs.
 enum class Right {
-  kNone,  // any caller: health
+  kNone,  // any caller: health, reflection, ServerLive and ServerReady
   kCall,
   kAdmin,
 };

@@ -120,8 +120,9 @@ class PrefixTree {
   };
 
   /// Ancestors of the node that alone in the tree own their last page share the node's page
-  /// instead, which has the same tokens and more. So each page of the tree is that of a leaf, and
-  /// goes with leaves. Adds a page for each layer to `removed`, for which it has room, unless null.
+  /// instead, which has the same tokens and more. So each page of the tree belongs to a leaf, and
+  /// is freed with the last such leaf. Adds a page for each layer to `removed`, for which it has
+  /// room, unless null.
   void ShareLastPages(Node& node, Removed* removed);
   /// Divides the node at token `at`, counted from the root. Returns the new node before it.
   Node* Split(Node* node, int64_t at);

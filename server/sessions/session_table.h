@@ -111,8 +111,8 @@ class SessionTable {
   /// Reserves room for `tokens` more tokens in each cache, if necessary by evicting prefixes that
   /// nobody uses or that share the last page, and then by ending parked sessions if it may.
   /// RESOURCE_EXHAUSTED as ReserveTokens, after which nothing is reserved. Evicts and ends nothing
-  /// for what would not fit even then, and ends no session when it is not bytes that are lacking
-  /// but slabs, which the end of a session need not give back.
+  /// for what would not fit even then. If the budget has enough bytes and only a new slab cannot be
+  /// mapped, it ends no session, since that need not free a slab.
   absl::Status ReserveFor(const std::string& account, std::vector<KvCache>& caches, int64_t tokens,
                           MayEndParked may_end_parked);
   /// Returns 128 random bits in hexadecimal.

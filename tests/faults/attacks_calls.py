@@ -33,7 +33,7 @@ def at_once(target, count, method, message):
     return [call.code() for call in calls]
 
 
-@attack("a million empty sequences of bare attention")
+@attack("a million empty sequences of attention without a model")
 def empty_sequences(target):
     empty = pb.Tensor(dtype=pb.FP32, shape=[1 << 20, 0, 1, 1])
     request = pb.AttendRequest(query_key_value=pb.QueryKeyValue(query=empty, key=empty, value=empty),

@@ -61,9 +61,9 @@ std::vector<Shapes> NativeShapes() {
        }},
       {"a layer's rows, with all tables", kMaxSequences,
        [=](int64_t n) { return Native(With(Rows("demo", {n, 0, 512}), tables)); }},
-      {"bare attention, with all tables", kMaxSequences,
+      {"attention without a model, with all tables", kMaxSequences,
        [=](int64_t n) { return Native(With(Bare(n), tables)); }},
-      {"bare attention with options for each sequence", kMaxSequences,
+      {"attention without a model, options for each sequence", kMaxSequences,
        [](int64_t n) {
          v1::AttendRequest request = Bare(n);
          for (int64_t i = 0; i < n; ++i) {
@@ -111,7 +111,7 @@ std::vector<Shapes> InferShapes() {
          AddBytes(request, "input_ids", "INT32", {n, 0}, "");
          return Infer(request);
        }},
-      {"bare attention of the Open Inference Protocol, with weights", kMaxSequences,
+      {"attention without a model by Open Inference, with weights", kMaxSequences,
        [](int64_t n) {
          inference::ModelInferRequest request = InferRequest("attention");
          for (const char* const name : {"query", "key", "value"}) {

@@ -36,8 +36,8 @@ inline constexpr int64_t kKeyStep = 32;
 /// unit.
 inline constexpr int64_t kFewRowKeyStep = 16;
 
-/// The distance of score rows in floats. It is not a power of two, so that the rows of a column
-/// fall into different cache sets.
+/// The distance of score rows in floats. It is not a power of two, so that the elements of a
+/// column fall into different cache sets.
 inline constexpr int64_t kScoreStride = kKeyTile + 16;
 
 /// The kernels of the two products, which are generated at first use. A caller finds and uses them

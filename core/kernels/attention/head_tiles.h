@@ -35,7 +35,7 @@ struct HeadTiles {
 /// tiles that follow those of `tiles`, or null.
 UpcomingRows RowsAfter(const HeadTiles& tiles, int64_t tile, const HeadTiles* next);
 
-/// Returns the rows of those of `keys`, and of their values, that the sequence has.
+/// Returns the tensor rows of `keys` and of their values, without keys that the sequence lacks.
 UpcomingRows RowsOf(const FlashSequence& sequence, int64_t kv_head, KeyRange keys);
 
 }  // namespace attention

@@ -119,8 +119,8 @@ struct AttentionOptions {
   std::optional<Rotary> rotary = {};
 
   Similarity similarity = Similarity::kDotProduct;
-  /// The width of the regression kernels, which need it to be > 0. They do not use scale, softcap,
-  /// alibi_slopes, bias and sinks.
+  /// The bandwidth of kGaussian, kBox and kTriangular: > 0 with these, otherwise 0. They do not use
+  /// scale, softcap, alibi_slopes, bias and sinks.
   double bandwidth = 0;
 };
 

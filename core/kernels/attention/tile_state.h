@@ -65,7 +65,8 @@ struct TileSetup {
 /// Returns TileSetup::key_step.
 int64_t KeyStepOf(const QueryTile& tile);
 
-/// TileSetup::tiles_at_once of up to kFewRows rows, whose scores have room in those of kQueryTile.
+/// TileSetup::tiles_at_once of a tile of up to kFewRows rows: the scores of so many key tiles have
+/// room in the score memory, which has kQueryTile rows.
 inline constexpr int64_t kFewRowTilesAtOnce = kQueryTile / kFewRows;
 
 /// Returns whether the tile needs TileMemory::expanded. Nothing is converted with KeyOperands other

@@ -63,7 +63,7 @@ class Visibility {
   /// Returns an upper bound of the number of keys to which rows [first_row, first_row + rows)
   /// attend together. A mask and a dilation are not looked at. REQUIRES: rows > 0.
   int64_t MostKeys(int64_t first_row, int64_t rows) const;
-  /// Returns whether the position of a row hides no key from it, of any row.
+  /// Returns whether no rule of position (causal, windows) hides a key from any row.
   bool hides_nothing() const {
     return !options_.causal && options_.window == 0 && options_.window_right == 0;
   }

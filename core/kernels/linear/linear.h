@@ -80,7 +80,7 @@ class PackedLinear {
   };
 
   /// Computes the result. The bits of a row depend neither on the other rows nor on the number of
-  /// threads, since K is cut at fixed places.
+  /// threads, since each sum is divided into chains at fixed input features.
   void Run(const Call& call, Workspace& workspace) const;
 
   /// The weights of one output channel as they were packed, f32 [in_features]. REQUIRES: not gated.

@@ -30,6 +30,8 @@ constexpr size_t Int8BlockBytes(int64_t in_features) {
 inline const float* Int8Scales(const std::byte* block, int64_t in_features) {
   return reinterpret_cast<const float*>(block + Int8Depth(in_features) * kColumnBlock);
 }
+/// Writes the block to `target`, Int8BlockBytes(in_features), with the numbers of Int8Scales behind
+/// it. Rounds each channel to 8 bits with a scale of its own.
 void PackBlockInt8(const ChannelBlock& block, std::byte* target);
 
 }  // namespace attention

@@ -1,4 +1,5 @@
-// The processor, and the instruction set that this process uses: asked here and nowhere else.
+// The processor, and the instruction set that this process uses. They are asked for here alone,
+// apart from the least instruction set (core/runtime/baseline.cc).
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,6 @@
-// Few-row products on registers of 256 bits for AVX2, and of 128 bits for SSE4.1. AVX-512 uses them
-// with 256 bits for one row, on a Zen 4 for several, and for up to seven rows of f32 times bf16.
+// Few-row products on registers of 256 bits for AVX2, and of 128 bits for SSE4.1. AVX-512 uses
+// those of 256 bits for one row, for four rows or more on a Zen 4, for several rows of f32 on
+// Intel, and for up to seven rows of f32 times bf16.
 #pragma once
 
 #ifndef __ARM_NEON

@@ -167,8 +167,9 @@ std::vector<RepositoryIndexResponse::ModelIndex> DescribeIndex(
     }
     // Also when an older version serves: the last attempt to load a newer one failed.
     if (state.phase == ModelPhase::kFailed) {
-      entry.set_reason(shows_errors ? std::string(state.error.message())
-                                    : "loading failed; a caller with the right admin sees why");
+      entry.set_reason(shows_errors
+                           ? std::string(state.error.message())
+                           : "loading failed; callers with the admin right get the reason");
     } else if (state.phase == ModelPhase::kUnloaded) {
       entry.set_reason("unloaded");
     }
