@@ -31,7 +31,8 @@ int Print(const std::string& text) {
 
 int Check(const ServerOptions& options) {
   WarnOfMemory(options);
-  const absl::Status status = Server::Check(options);
+  absl::Status status = CheckThreads(options.threads);
+  status.Update(Server::Check(options));
   return status.ok() ? Print("attend-server: a server would start\n")
                      : Fail(std::string(status.message()));
 }

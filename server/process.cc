@@ -14,15 +14,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/cpu_budget.h"
 #include "server/log/log.h"
 
 namespace attention {
 namespace {
 
-void AwaitSignal(const sigset_t& signals) {
-  int signal = 0;
-  sigwait(&signals, &signal);
-}
+// The threads of a server beside those that compute; an idle one has 23.
+constexpr int kOtherThreads = 32;
 
 }  // namespace
 
@@ -64,18 +63,23 @@ sigset_t BlockSignals() {
 
 void WatchSignals(const sigset_t& signals, absl::Notification& stop) {
   std::thread([signals, &stop] {
-    AwaitSignal(signals);
-    stop.Notify();
-    sigset_t urgent = signals;
-    sigdelset(&urgent, SIGHUP);  // a terminal that closes may send it beside another
-    AwaitSignal(urgent);
+    // A terminal that closes, and a service manager, may send SIGHUP before or after another.
+    for (int counted = 0; counted < 2;) {
+      int signal = 0;
+      sigwait(&signals, &signal);
+      counted += signal == SIGHUP ? 0 : 1;
+      if (!stop.HasBeenNotified()) {
+        stop.Notify();
+      }
+    }
     Log(LogLevel::kWarning, "the server exits without draining, at a second signal");
     FlushLog();
     _exit(EXIT_FAILURE);
   }).detach();
 }
 
-absl::Status CheckThreads(int wanted) {
+absl::Status CheckThreads(int compute_threads) {
+  const int wanted = (compute_threads > 0 ? compute_threads : CpuBudget()) + kOtherThreads;
   absl::Notification over;
   std::vector<std::thread> threads;
   absl::Status status;

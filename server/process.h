@@ -24,12 +24,14 @@ void AllowManyFiles();
 sigset_t BlockSignals();
 
 /// Starts the thread that notifies `stop` at the first of `signals`, and ends the process at the
-/// second. Call it before the server starts, since no thread may be left when the server is to end.
+/// second that is not SIGHUP. Call it before the server starts, since no thread may be left when
+/// the server is to end.
 void WatchSignals(const sigset_t& signals, absl::Notification& stop);
 
-/// Returns RESOURCE_EXHAUSTED if the process cannot have so many threads at once. A server whose
-/// start fails halfway for lack of one could wait for ever for those that it has.
-absl::Status CheckThreads(int wanted);
+/// Returns RESOURCE_EXHAUSTED if the process cannot have the threads of a server with so many
+/// compute threads (0: one for each core that it may use) at once. A server whose start fails
+/// halfway for lack of one could wait for ever for those that it has.
+absl::Status CheckThreads(int compute_threads);
 
 /// Returns whether standard output takes a few lines; a pipe that nobody reads does not.
 bool TakesOutput();

@@ -15,7 +15,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "core/kernels/onednn/isa.h"
-#include "core/runtime/cpu_budget.h"
 #include "core/runtime/numa.h"
 #include "server/library_log.h"
 #include "server/log/log.h"
@@ -26,9 +25,6 @@
 
 namespace attention {
 namespace {
-
-// The threads of a server beside those that compute; an idle one has 23.
-constexpr int kOtherThreads = 32;
 
 // Longer than any model takes to load. The service manager has a limit of its own.
 constexpr absl::Duration kLoadingTime = absl::Hours(24);
@@ -115,8 +111,7 @@ int Serve(const ServerOptions& options) {
     UseNuma({.nodes = ReadNumaNodes("/", AllowedCpus()),
              .copies_weights = options.numa == NumaMode::kCopies});
   }
-  const absl::Status threads =
-      CheckThreads((options.threads > 0 ? options.threads : CpuBudget()) + kOtherThreads);
+  const absl::Status threads = CheckThreads(options.threads);
   absl::StatusOr<std::unique_ptr<Server>> server =
       threads.ok() ? Server::Start(options) : absl::StatusOr<std::unique_ptr<Server>>(threads);
   if (!server.ok()) {

@@ -27,6 +27,17 @@ TEST(ShutdownTest, AnIdleServerExitsWithZero) {
   }
 }
 
+// As a service manager sends them (SendSIGHUP), and a terminal that closes after Ctrl-C.
+TEST(ShutdownTest, AHangUpBesideAnotherSignalIsNoSecondOne) {
+  for (const auto& [first, second] : {std::pair(SIGTERM, SIGHUP), std::pair(SIGHUP, SIGTERM),
+                                      std::pair(SIGINT, SIGHUP), std::pair(SIGHUP, SIGHUP)}) {
+    ServerProcess server({"--drain-delay=1s"});
+    server.process().Signal(first);
+    server.process().Signal(second);
+    EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().err();
+  }
+}
+
 TEST(ShutdownTest, TheReaderOfTheLogMayLeave) {
   ServerProcess server;
   server.process().Signal(SIGPIPE);
