@@ -3,6 +3,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <ctime>
@@ -24,6 +25,8 @@ constexpr size_t kMaxPemBytes = size_t{1} << 20;
 using CertificatePointer = std::unique_ptr<X509, decltype(&X509_free)>;
 using KeyPointer = std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)>;
 using BioPointer = std::unique_ptr<BIO, decltype(&BIO_free)>;
+using ContextPointer = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
+using SslPointer = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
 struct PemFile {
   const char* flag;
@@ -91,10 +94,79 @@ absl::StatusOr<KeyPointer> PrivateKey(const PemFile& file) {
   return key;
 }
 
-absl::Time NotAfter(const X509& certificate) {
-  std::tm end = {};
-  ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &end);
-  return absl::FromTM(end, absl::UTCTimeZone());
+absl::Time TimeOf(const ASN1_TIME* time) {
+  std::tm fields = {};
+  ASN1_TIME_to_tm(time, &fields);
+  return absl::FromTM(fields, absl::UTCTimeZone());
+}
+
+// Sets the certificate, the others of its chain, and the key. Returns false if OpenSSL refuses one.
+bool SetCertificates(const PemFile& chain, EVP_PKEY& key, SSL_CTX& context) {
+  const auto bio = chain.Open();
+  for (bool is_first = true;; is_first = false) {
+    CertificatePointer next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+    if (next == nullptr) {
+      ERR_clear_error();  // the end
+      return SSL_CTX_use_PrivateKey(&context, &key) == 1;
+    }
+    if ((is_first ? SSL_CTX_use_certificate(&context, next.get())
+                  : SSL_CTX_add1_chain_cert(&context, next.get())) != 1) {
+      return false;
+    }
+  }
+}
+
+// Takes turns with both ends of a connection until it is made. Returns false if one end refuses it.
+bool ConnectInMemory(SSL_CTX& server_context, SSL_CTX& client_context) {
+  const SslPointer server(SSL_new(&server_context), SSL_free);
+  const SslPointer client(SSL_new(&client_context), SSL_free);
+  BIO *server_end = nullptr, *client_end = nullptr;
+  if (server == nullptr || client == nullptr ||
+      BIO_new_bio_pair(&server_end, 0, &client_end, 0) != 1) {
+    return false;
+  }
+  SSL_set_bio(server.get(), server_end, server_end);
+  SSL_set_bio(client.get(), client_end, client_end);
+  SSL_set_accept_state(server.get());
+  SSL_set_connect_state(client.get());
+  constexpr int kMostTurns = 1000;  // far more than the largest chain takes
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    bool is_done = true;
+    for (SSL* const end : {client.get(), server.get()}) {
+      const int result = SSL_do_handshake(end);
+      const int error = SSL_get_error(end, result);
+      if (result != 1 && error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) {
+        return false;
+      }
+      is_done = is_done && result == 1;
+    }
+    if (is_done) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Makes a connection with a client that trusts everybody: OpenSSL refuses weak keys, and curves
+// that clients do not take, only then.
+absl::Status TryToConnect(const PemFile& chain, EVP_PKEY& key) {
+  const ContextPointer server(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
+  const ContextPointer client(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
+  if (server == nullptr || client == nullptr) {
+    ERR_clear_error();
+    return absl::ResourceExhaustedError("no memory to try a TLS connection");
+  }
+  ERR_clear_error();
+  if (SetCertificates(chain, key, *server) && ConnectInMemory(*server, *client)) {
+    return absl::OkStatus();
+  }
+  const char* const reason = ERR_reason_error_string(ERR_peek_error());
+  const absl::Status status = absl::InvalidArgumentError(absl::StrCat(
+      chain.flag, ": expected a certificate and a key with which TLS connections can be ",
+      "made, found that OpenSSL makes none with those in ", chain.path, ": ",
+      reason == nullptr ? "it does not say why" : reason));
+  ERR_clear_error();
+  return status;
 }
 
 }  // namespace
@@ -110,6 +182,7 @@ absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files) {
         absl::StrCat("--tls-key: expected the key of the certificate in ", files.certificate,
                      ", found another in ", files.key));
   }
+  RETURN_IF_ERROR(TryToConnect(chain, *key));
   std::string client_ca;
   if (!files.client_ca.empty()) {
     ASSIGN_OR_RETURN(PemFile authority, ReadPem("--tls-client-ca", files.client_ca));
@@ -117,7 +190,8 @@ absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files) {
     client_ca = std::move(authority.text);
   }
   return Certificates{std::move(chain.text), std::move(private_key.text), std::move(client_ca),
-                      NotAfter(*certificate)};
+                      TimeOf(X509_get0_notBefore(certificate.get())),
+                      TimeOf(X509_get0_notAfter(certificate.get()))};
 }
 
 CertificateStore::CertificateStore(const CertificateFiles& files)
@@ -138,6 +212,11 @@ absl::Status CertificateStore::Read() {
   if (read.not_after <= absl::Now()) {
     Log(LogLevel::kWarning, absl::StrCat("the certificate in ", files_.certificate, " expired at ",
                                          end, ": clients will refuse it"));
+  } else if (read.not_before > absl::Now()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("the certificate in ", files_.certificate, " is valid only from ",
+                     absl::FormatTime(absl::RFC3339_sec, read.not_before, absl::UTCTimeZone()),
+                     " on: clients will refuse it until then"));
   } else if (latest_ != nullptr) {
     Log(LogLevel::kInfo,
         absl::StrCat("read the certificate in ", files_.certificate, " again: valid until ", end));

@@ -24,12 +24,13 @@ struct Certificates {
   std::string certificate;
   std::string key;
   std::string client_ca;
-  /// The time when the certificate expires.
-  absl::Time not_after;
+  /// The times from which and until which the certificate is valid.
+  absl::Time not_before, not_after;
 };
 
-/// Reads and checks the files. INVALID_ARGUMENT names the flag, the file and the problem: no PEM
-/// text, a key that needs a password, a key of another certificate.
+/// Reads and checks the files, and makes a TLS connection in memory with them. INVALID_ARGUMENT
+/// names the flag, the file and the problem: no PEM text, a key that needs a password, a key of
+/// another certificate, a key that OpenSSL or its clients refuse.
 absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files);
 
 /// Keeps the latest valid certificates. Thread-safe.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the certificates beside it anew: keys of P-256, valid from 2020 to 2120, for tests only.
+# Makes the certificates beside it anew: keys of P-256, where their names do not say otherwise, valid from 2020 to 2120, for tests only.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
 
@@ -47,6 +47,12 @@ issue() {
     "extendedKeyUsage=$4" "subjectAltName=$5" 'subjectKeyIdentifier=hash' 'authorityKeyIdentifier=keyid'
 }
 
+# self_signed NAME KEY...: for localhost, with a key that `openssl req` is told of.
+self_signed() {
+  openssl req -x509 -nodes -sha256 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+    -newkey "${@:2}" -keyout "$1.key" -out "$1.pem"
+}
+
 readonly SERVER_NAMES=DNS:localhost,IP:127.0.0.1,IP:::1
 authority ca 'Attend test authority'
 authority other_ca 'Another test authority'
@@ -56,4 +62,6 @@ issue other_server localhost other_ca serverAuth "$SERVER_NAMES"
 issue expired_server localhost ca serverAuth "$SERVER_NAMES" 20210101000000Z
 issue client attend-test-client ca clientAuth DNS:attend-test-client,URI:spiffe://attend.test/client
 issue other_client attend-test-client other_ca clientAuth DNS:attend-test-client
+self_signed weak_server rsa:512
+self_signed curve_server ec -pkeyopt ec_paramgen_curve:secp256k1
 rm ca.key other_ca.key # nothing more is issued

@@ -85,6 +85,27 @@ TEST_F(TlsTest, ABrokenPairLeavesTheOldOne) {
       << "what is whole again is used";
 }
 
+TEST_F(TlsTest, RefusesKeysWithWhichNobodyCanConnect) {
+  for (const char* const name : {"weak_server", "curve_server"}) {
+    Install(name, name);
+    EXPECT_THAT(
+        Server::Check(Options()),
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 StartsWith("--tls-certificate: expected a certificate and a key with which "
+                            "TLS connections can be made, found that OpenSSL makes none "
+                            "with those in " +
+                            folder_.path() + "/tls.crt: ")))
+        << name;
+    Install("server", "server");
+    const absl::StatusOr<Guards> guards = OpenGuards(Options());
+    ASSERT_THAT(guards, IsOk());
+    const auto before = guards->certificates->Latest();
+    Install(name, name);
+    EXPECT_EQ(guards->certificates->Latest(), before) << name;
+    EXPECT_THAT(guards->CheckFiles(), ElementsAre(Pair("--tls-certificate", false))) << name;
+  }
+}
+
 TEST_F(TlsTest, TellsWhenTheCertificateExpires) {
   Install("server", "server");
   const absl::StatusOr<Guards> guards = OpenGuards(Options());
