@@ -103,6 +103,25 @@ FoundVersion LookAtVersion(const std::string& root, const std::string& path) {
   return version;
 }
 
+/// The levels of folders, below that of a version, in which the shards of its index may change.
+constexpr int kFolderDepth = 4;
+
+/// Appends the stamps of what is in the folder `folder`/`below`, and in its own folders. Links to
+/// folders are not followed: they might lead anywhere.
+void AppendStamps(const std::string& folder, const std::string& below, int depth,
+                  std::string& fingerprint) {
+  const absl::StatusOr<std::vector<std::string>> names = NamesIn(folder + below);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    const std::string own = absl::StrCat(below, "/", name);
+    // A dangling link counts too: its target may be created later.
+    absl::StrAppend(&fingerprint, own, ":", FileStamp(folder + own), "\n");
+    std::error_code error;
+    if (depth > 0 && fs::is_directory(fs::symlink_status(folder + own, error))) {
+      AppendStamps(folder, own, depth - 1, fingerprint);
+    }
+  }
+}
+
 void AddVersion(int64_t version, FoundVersion found, FoundModel& model) {
   const auto [at, is_new] = model.versions.emplace(version, std::move(found));
   if (!is_new) {
@@ -185,12 +204,8 @@ absl::StatusOr<FoundModels> ScanModelFolder(const std::string& folder) {
 }
 
 std::string FingerprintOf(const std::string& folder) {
-  const absl::StatusOr<std::vector<std::string>> names = NamesIn(folder);
   std::string fingerprint;
-  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
-    // A dangling link counts too: its target may be created later.
-    absl::StrAppend(&fingerprint, name, ":", FileStamp(absl::StrCat(folder, "/", name)), "\n");
-  }
+  AppendStamps(folder, "", kFolderDepth, fingerprint);
   return fingerprint;
 }
 

@@ -25,7 +25,8 @@ bool ParseVersion(const std::string& text, int64_t& version);
 struct FoundVersion {
   /// The canonical path of the version's folder.
   std::string folder;
-  /// A text that changes when a file is added, removed, replaced or written to.
+  /// A text that changes when a file is added, removed, replaced or written to, also in folders
+  /// below.
   std::string fingerprint;
   /// Why the version cannot be loaded: a path that leads out of the folder, no config.json.
   absl::Status status = {};

@@ -167,18 +167,28 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
     return;
   }
   const VersionPolicy& policy = folder_.versions.Of(name);
-  bool is_satisfied = known->second.is_unloaded;
+  const bool is_unloaded = known->second.is_unloaded;
+  bool is_satisfied = is_unloaded;
+  bool has_failed = false, serves = false;
   std::vector<ServedVersion*> unwanted;
   std::map<int64_t, ServedVersion>& versions = known->second.versions;
   for (auto item = versions.rbegin(); item != versions.rend(); ++item) {
     ServedVersion& version = item->second;
     if (version.is_gone()) {
-      unwanted.push_back(&version);
+      // What cannot be loaded replaces no older version.
+      const bool stays = has_failed && !serves && version.is_wanted().value_or(!is_unloaded);
+      is_satisfied = is_satisfied || (stays && policy.kind == VersionPolicy::Kind::kLatest);
+      if (!stays) {
+        unwanted.push_back(&version);
+      }
       continue;
     }
     const bool is_policys = !is_satisfied && policy.Includes(item->first);
-    if (version.is_wanted().value_or(is_policys) || item->first == kWholeName) {
+    const bool is_of_name = item->first == kWholeName && !is_unloaded;
+    if (version.is_wanted().value_or(is_policys) || is_of_name) {
       EnsureServing(version, occasion);
+      has_failed = has_failed || version.state().phase == ModelPhase::kFailed;
+      serves = serves || version.state().is_serving;
     } else {
       unwanted.push_back(&version);
     }
@@ -191,7 +201,9 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
   for (ServedVersion* version : unwanted) {
     version->Withdraw();
   }
-  std::erase_if(versions, [](const auto& entry) { return entry.second.is_gone(); });
+  std::erase_if(versions, [](const auto& entry) {
+    return entry.second.is_gone() && !entry.second.state().is_serving;
+  });
   known->second.is_pending = false;
   Post(name);
   environment_.free_unused();

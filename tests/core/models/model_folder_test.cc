@@ -173,6 +173,19 @@ TEST_F(ScanModelFolderTest, TheFingerprintTellsWritingReplacingAndAdding) {
   EXPECT_NE(replaced, Scan());
 }
 
+TEST_F(ScanModelFolderTest, TheFingerprintTellsWritingBelow) {
+  Write("a/config.json");
+  Write("a/weights/more/shard.safetensors");
+  fs::create_symlink("/", root_ + "/a/out");
+  const FoundModels before = Scan();
+  EXPECT_EQ(before, Scan());
+  Write("a/weights/more/shard.safetensors", "longer");
+  const FoundModels written = Scan();
+  EXPECT_NE(before, written);
+  Write("a/weights/other.safetensors");
+  EXPECT_NE(written, Scan());
+}
+
 TEST_F(ScanModelFolderTest, TellsThatTheFolderIsNone) {
   EXPECT_THAT(ScanModelFolder(root_ + "/absent"), StatusIs(kNotFound, HasSubstr("/absent")));
   EXPECT_THAT(ScanModelFolder(file_),

@@ -125,6 +125,36 @@ TEST_F(ModelCatalogTest, AVersionThatLeavesTheFolderEndsEvenIfTheOlderOneIsBroke
   EXPECT_THAT(Serving(), IsEmpty());
 }
 
+TEST_F(ModelCatalogTest, AVersionThatLeavesTheFolderServesUntilANewerOneCanBeLoaded) {
+  folder_.Put("m/1", "1");
+  ModelCatalog catalog = MakeCatalog();
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Remove("m/1");
+  folder_.Put("m/2", "broken");
+  for (const Occasion occasion : {Occasion::kRequest, Occasion::kPoll, Occasion::kRequest}) {
+    ASSERT_THAT(catalog.Refresh(occasion), IsOk());
+    EXPECT_THAT(Serving(), ElementsAre("m:1=1"));
+    EXPECT_EQ(StateOf(catalog, "m", 2).phase, ModelPhase::kFailed);
+  }
+  folder_.Put("m/2", "2");
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("m:2=2"));
+  EXPECT_THAT(catalog.States(), SizeIs(1));
+}
+
+TEST_F(ModelCatalogTest, AVersionThatLeavesTheFolderCanBeUnloaded) {
+  folder_.Put("m/1", "1");
+  ModelCatalog catalog = MakeCatalog();
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Remove("m/1");
+  folder_.Put("m/2", "broken");
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  ASSERT_THAT(catalog.Unload("m", std::nullopt), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty());
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), IsEmpty());
+}
+
 TEST_F(ModelCatalogTest, APollWaitsUntilTheFilesStayTheSame) {
   ModelCatalog catalog = MakeCatalog();
   EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());

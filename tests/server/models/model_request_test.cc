@@ -29,6 +29,16 @@ TEST_F(ModelRequestTest, UnloadedModelsStaySoUntilTheyAreLoaded) {
   EXPECT_THAT(Serving(), ElementsAre("a:2=2")) << "the policy's again";
 }
 
+TEST_F(ModelRequestTest, AWrongNameStaysUnloadedToo) {
+  std::filesystem::create_directory(folder_.path() + "/empty");
+  ModelCatalog catalog = MakeCatalog();
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  ASSERT_EQ(StateOf(catalog, "empty", 0).phase, ModelPhase::kFailed);
+  ASSERT_THAT(catalog.Unload("empty", std::nullopt), IsOk());
+  ASSERT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
+  EXPECT_EQ(StateOf(catalog, "empty", 0).phase, ModelPhase::kUnloaded);
+}
+
 TEST_F(ModelRequestTest, AnUnloadedVersionDoesNotMakeWayForAnOlderOne) {
   folder_.Put("a/1", "1");
   folder_.Put("a/2", "2");
