@@ -33,6 +33,9 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&bytes); }
   // Returns the port, which has the same position for both families.
   uint16_t& port() { return reinterpret_cast<sockaddr_in*>(&bytes)->sin_port; }
+  bool operator==(const SocketAddress& other) const {
+    return size == other.size && std::memcmp(&bytes, &other.bytes, size) == 0;
+  }
 };
 
 absl::Status CannotListen(const std::string& address, const std::string& why) {
@@ -53,11 +56,21 @@ absl::StatusOr<std::vector<SocketAddress>> Resolve(const std::string& text,
   const AddressList list(found, &freeaddrinfo);
   std::vector<SocketAddress> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    SocketAddress& own = addresses.emplace_back();
+    SocketAddress own;
     std::memcpy(&own.bytes, one->ai_addr, one->ai_addrlen);
     own.size = one->ai_addrlen;
+    if (std::ranges::find(addresses, own) == addresses.end()) {  // a hosts file may have it twice
+      addresses.push_back(own);
+    }
   }
   return addresses;
+}
+
+// Returns the address of a host in brackets.
+std::string NumericHost(const SocketAddress& address) {
+  char host[NI_MAXHOST] = "";
+  getnameinfo(address.get(), address.size, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
+  return absl::StrCat(" (", host, ")");
 }
 
 bool IsIpv4Wildcard(const SocketAddress& address) {
@@ -118,6 +131,11 @@ absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& text,
     FileDescriptor listener = IsIpv4Wildcard(one) ? TryListenOnWildcard(one) : TryListen(one);
     if (listener.get() < 0) {
       error = errno;
+      // Otherwise callers would reach two servers by one name.
+      if (error == EADDRINUSE && address.port != 0) {
+        return CannotListen(
+            text, absl::StrCat(std::strerror(error), addresses.size() > 1 ? NumericHost(one) : ""));
+      }
       continue;
     }
     port = PortOf(listener);

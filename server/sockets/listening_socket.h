@@ -74,10 +74,10 @@ struct ListeningSockets {
 };
 
 /// Listens on HOST:PORT, or [HOST]:PORT for an IPv6 address: on every address that the host has,
-/// except those that fail; 0.0.0.0 and [::] stand for every address of both families. Also listens
-/// on unix:/PATH, where it replaces a socket that another process has left behind; of several calls
-/// at once, in any processes, one succeeds. INVALID_ARGUMENT for a text that is no address;
-/// UNAVAILABLE if listening fails.
+/// except those that this machine lacks; 0.0.0.0 and [::] stand for every address of both families.
+/// Also listens on unix:/PATH, where it replaces a socket that another process has left behind; of
+/// several calls at once, in any processes, one succeeds. INVALID_ARGUMENT for a text that is no
+/// address; UNAVAILABLE if listening fails.
 absl::StatusOr<ListeningSockets> ListenOn(const std::string& address);
 
 }  // namespace attention
