@@ -94,7 +94,10 @@ std::string LogSink::TakePiece() {
   return piece;
 }
 
-bool LogSink::Write(const std::string& piece) {
+bool LogSink::Write(std::string piece) {
+  if (is_mid_line_) {
+    piece.insert(0, "\n");
+  }
   for (size_t written = 0; written < piece.size();) {
     pollfd poll_for = {.fd = fd_, .events = POLLOUT, .revents = 0};
     if (poll(&poll_for, 1, kPollMs) == 0) {
@@ -109,16 +112,20 @@ bool LogSink::Write(const std::string& piece) {
     if (bytes < 0 && errno != EINTR && errno != EAGAIN) {  // the pipe is closed, the disk is full
       MutexLock lock(mutex_);
       left_out_ +=
-          std::count(piece.begin() + static_cast<std::ptrdiff_t>(written), piece.end(), '\n');
+          std::count(piece.begin() + static_cast<std::ptrdiff_t>(written), piece.end(), '\n') -
+          (is_mid_line_ && written == 0 ? 1 : 0);  // that line has been counted
+      is_mid_line_ = written > 0 ? piece[written - 1] != '\n' : is_mid_line_;
       return true;
     }
     written += bytes < 0 ? 0 : static_cast<size_t>(bytes);
   }
+  is_mid_line_ = false;
   return true;
 }
 
 void LogSink::Run() {
-  for (std::string piece = TakePiece(); !piece.empty() && Write(piece); piece = TakePiece()) {
+  for (std::string piece = TakePiece(); !piece.empty() && Write(std::move(piece));
+       piece = TakePiece()) {
   }
 }
 

@@ -1,6 +1,8 @@
 #include "server/log/log_sink.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,8 +10,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/text_file.h"
 #include "gmock/gmock.h"
 #include "tests/support/eventually.h"
+#include "tests/support/temp_folder.h"
 
 namespace attention {
 namespace {
@@ -101,6 +105,37 @@ TEST_F(LogSinkTest, EndsAlthoughNobodyReads) {
   for (int i = 0; i < 1000; ++i) {
     sink.Put(std::string(99, 'x') + "\n");
   }
+}
+
+// As on a disk that was full for a while.
+TEST_F(LogSinkTest, ALineThatWasCutIsEnded) {
+  const TempFolder folder;
+  const std::string path = folder.Write("log", "");
+  const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto earlier = signal(SIGXFSZ, SIG_IGN);
+  {
+    LogSink sink(file, kMaxBytes, LeftOut);
+    rlimit small = before;
+    small.rlim_cur = 10;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    sink.Put("one\n");
+    EXPECT_TRUE(sink.Flush(std::chrono::minutes(1)));
+    sink.Put("two three\n");
+    EXPECT_TRUE(sink.Flush(std::chrono::minutes(1)));
+    sink.Put("four\n");
+    EXPECT_TRUE(sink.Flush(std::chrono::minutes(1)));
+    EXPECT_EQ(sink.lines_left_out(), 2);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    sink.Put("five\n");
+    EXPECT_TRUE(sink.Flush(std::chrono::minutes(1)));
+    EXPECT_EQ(sink.lines_left_out(), 2);
+  }
+  signal(SIGXFSZ, earlier);
+  close(file);
+  EXPECT_EQ(*ReadTextFile(path, 1000), "one\ntwo th\nfive\n");
 }
 
 TEST_F(LogSinkTest, LinesThatCannotBeWrittenCountAsLeftOut) {
