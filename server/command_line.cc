@@ -132,7 +132,17 @@ absl::Status CheckActions(const CLI::App& app) {
           absl::StrCat(name, ": expected a text, found an empty one"));
     }
   }
-  return absl::OkStatus();
+  std::vector<std::string> actions;
+  for (const char* const name :
+       {"--check-config", "--print-config", "--print-config-schema", "--make-token"}) {
+    if (!app.get_option(name)->empty()) {
+      actions.emplace_back(name);
+    }
+  }
+  return actions.size() <= 1 ? absl::OkStatus()
+                             : absl::InvalidArgumentError(absl::StrCat(
+                                   actions.front(), ": expected no other action beside it, found ",
+                                   absl::StrJoin(actions.begin() + 1, actions.end(), ", ")));
 }
 
 absl::Status Complete(const CommandLine& line, const Environment& environment,

@@ -246,9 +246,9 @@ absl::Status Apply(const Settings& settings, ServerOptions& options) {
     }
     const std::string source = is_set ? found->second.source : absl::StrCat("--", option.name);
     status = absl::StrContains(values[0], kHiddenSecret)
-                 ? absl::InvalidArgumentError(absl::StrCat(
-                       "expected user and password in the URL, found \"", kHiddenSecret,
-                       "\", which --print-config writes in their place"))
+                 ? absl::InvalidArgumentError(
+                       "expected user and password in the URL, found \"hidden\", which "
+                       "--print-config writes in their place")
                  : option.apply(values, options);
     if (!status.ok()) {
       status = Prefixed(source, status);

@@ -157,6 +157,15 @@ TEST(CommandLineTest, TakesNoOtherFlagForTheValueOfAnEmptyOne) {
             "http://collector/?key=");
 }
 
+TEST(CommandLineTest, DoesOneThingAtATime) {
+  EXPECT_THAT(
+      ParseCommandLine({"--print-config", "--check-config"}),
+      IsRefused("--check-config: expected no other action beside it, found --print-config"));
+  EXPECT_THAT(ParseCommandLine({"--make-token=a", "--print-config", "--print-config-schema"}),
+              IsRefused("--print-config: expected no other action beside it, found "
+                        "--print-config-schema, --make-token"));
+}
+
 TEST(CommandLineTest, RefusesAnEmptyFileOfOptionsAndAnEmptyTenant) {
   EXPECT_THAT(ParseCommandLine({"--config", ""}),
               IsRefused("--config: expected a text, found an empty one"));

@@ -215,8 +215,9 @@ TEST_F(SettingsTest, PrintsNoUserAndPasswordOfAUrl) {
   EXPECT_THAT(printed, HasSubstr("\"https://hidden@host/path\""));
   EXPECT_THAT(
       Parse(printed),
-      StatusIs(kInvalid, EndsWith(": models: expected the user and password that --print-config "
-                                  "left out")));
+      StatusIs(kInvalid,
+               EndsWith(": models: expected user and password in the URL, found \"hidden\", "
+                        "which --print-config writes in their place")));
 }
 
 TEST_F(SettingsTest, HidesWhateverStandsBeforeTheHost) {
