@@ -10,7 +10,7 @@
 #include "core/attention/kv_cache.h"
 #include "core/kernels/attention/rotary.h"
 #include "core/kernels/linear/linear_weights.h"
-#include "core/layers/slices.h"
+#include "core/layers/rows_per_slice.h"
 #include "core/tensor/tensor.h"
 
 namespace attention {

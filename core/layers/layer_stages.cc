@@ -6,7 +6,7 @@
 #include "core/attention/resolve.h"
 #include "core/kernels/tile/key_block.h"
 #include "core/layers/layer_run.h"
-#include "core/layers/slices.h"
+#include "core/layers/rows_per_slice.h"
 #include "core/runtime/round_up.h"
 #include "core/runtime/status_macros.h"
 

@@ -53,10 +53,10 @@ absl::Status Builder::AddLayer(const AttentionDescription& attention) {
   const MultiHeadAttentionShape& shape = attention.shape;
   // The output map is read first. Its width is that of its tensor, whereas maps that heads share
   // become wider than their tensors.
-  ASSIGN_OR_RETURN(const ReadLinear output, TakeLinear(checkpoint_, attention.output));
-  ASSIGN_OR_RETURN(const ReadLinear query, TakeLinear(checkpoint_, attention.query));
-  ASSIGN_OR_RETURN(const ReadLinear key, TakeLinear(checkpoint_, attention.key));
-  ASSIGN_OR_RETURN(const ReadLinear value, TakeLinear(checkpoint_, attention.value));
+  ASSIGN_OR_RETURN(const StoredLinear output, TakeLinear(checkpoint_, attention.output));
+  ASSIGN_OR_RETURN(const StoredLinear query, TakeLinear(checkpoint_, attention.query));
+  ASSIGN_OR_RETURN(const StoredLinear key, TakeLinear(checkpoint_, attention.key));
+  ASSIGN_OR_RETURN(const StoredLinear value, TakeLinear(checkpoint_, attention.value));
   MultiHeadAttentionWeights weights{.query = query.weights,
                                     .key = key.weights,
                                     .value = value.weights,
@@ -92,11 +92,11 @@ absl::StatusOr<std::unique_ptr<FeedForward>> Builder::BuildFeedForward(
   FeedForwardWeights weights{.d_model = description_.d_model,
                              .d_hidden = feed_forward.d_hidden,
                              .activation = feed_forward.activation};
-  ASSIGN_OR_RETURN(const ReadLinear up, TakeLinear(checkpoint_, feed_forward.up));
-  ASSIGN_OR_RETURN(const ReadLinear down, TakeLinear(checkpoint_, feed_forward.down));
+  ASSIGN_OR_RETURN(const StoredLinear up, TakeLinear(checkpoint_, feed_forward.up));
+  ASSIGN_OR_RETURN(const StoredLinear down, TakeLinear(checkpoint_, feed_forward.down));
   weights.up = up.weights;
   weights.down = down.weights;
-  ReadLinear gate;
+  StoredLinear gate;
   if (feed_forward.gate.has_value()) {
     ASSIGN_OR_RETURN(gate, TakeLinear(checkpoint_, *feed_forward.gate));
     weights.gate = gate.weights;

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/kernels/tile/tile_kernels.h"
-#include "core/layers/slices.h"
+#include "core/layers/rows_per_slice.h"
 #include "core/models/stack_run.h"
 #include "core/models/validate_run.h"
 #include "core/runtime/status_macros.h"

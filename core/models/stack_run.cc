@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/layers/slices.h"
+#include "core/layers/rows_per_slice.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/convert_rows.h"
 

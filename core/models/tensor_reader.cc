@@ -61,9 +61,9 @@ absl::StatusOr<std::vector<float>> TakeBias(Checkpoint& checkpoint, const Linear
 
 }  // namespace
 
-absl::StatusOr<ReadLinear> TakeLinear(Checkpoint& checkpoint, const LinearDescription& linear) {
+absl::StatusOr<StoredLinear> TakeLinear(Checkpoint& checkpoint, const LinearDescription& linear) {
   const int64_t channels = linear.channels > 0 ? linear.channels : linear.out_features;
-  ReadLinear read;
+  StoredLinear read;
   if (linear.layout == Layout::kSharedByHeads) {
     ASSIGN_OR_RETURN(const StoredTensor tensor,
                      checkpoint.Take(linear.weight, {linear.run, linear.run}));

@@ -14,14 +14,14 @@
 namespace attention {
 
 /// A linear map of a checkpoint. It borrows the tensors that need no copy. Movable.
-struct ReadLinear {
+struct StoredLinear {
   LinearWeights weights;
   std::vector<float> bias = {};
   std::vector<float> copied_weights = {};
 };
 
 /// Reads a linear map or a norm. The errors are those of Checkpoint::Take.
-absl::StatusOr<ReadLinear> TakeLinear(Checkpoint& checkpoint, const LinearDescription& linear);
+absl::StatusOr<StoredLinear> TakeLinear(Checkpoint& checkpoint, const LinearDescription& linear);
 absl::StatusOr<Norm> TakeNorm(Checkpoint& checkpoint, const NormDescription& norm);
 absl::StatusOr<std::optional<Norm>> TakeNorm(Checkpoint& checkpoint,
                                              const std::optional<NormDescription>& norm);

@@ -5,7 +5,7 @@
 
 #include "core/kernels/tile/few_row_product_avx512.h"
 #include "core/kernels/tile/few_row_product_matrix_unit.h"
-#include "core/kernels/tile/few_row_product_pairs.h"
+#include "core/kernels/tile/few_row_product_narrow.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
@@ -17,19 +17,19 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
   switch (p.operands) {
     case FewRowProduct::kF32:
 #ifdef __AVX512F__
-      return MultiplyInRegisters<F32Chain, pairs::F32Chain>(p);
+      return MultiplyInRegisters<F32Chain, narrow::F32Chain>(p);
 #else
-      return pairs::MultiplyAllRows<pairs::F32Chain>(p);
+      return narrow::MultiplyAllRows<narrow::F32Chain>(p);
 #endif
     case FewRowProduct::kF32Bf16:
 #ifdef __AVX512F__
       return MultiplyWidened(p);
 #else
-      return pairs::MultiplyAllRows<pairs::WidenedBf16Chain>(p);
+      return narrow::MultiplyAllRows<narrow::WidenedBf16Chain>(p);
 #endif
     case FewRowProduct::kBf16:
 #ifdef __AVX512BF16__
-      return MultiplyInRegisters<Bf16Chain, pairs::Bf16Chain>(p);
+      return MultiplyInRegisters<Bf16Chain, narrow::Bf16Chain>(p);
 #else
       return;  // ComputeDtype never chooses bf16 then
 #endif
@@ -41,9 +41,9 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
 #endif
     case FewRowProduct::kInt8:
 #ifdef __AVX512F__
-      return MultiplyInRegisters<Int8Chain, pairs::Int8Chain, pairs::SplitInt8Chain>(p);
+      return MultiplyInRegisters<Int8Chain, narrow::Int8Chain, narrow::SplitInt8Chain>(p);
 #else
-      return pairs::MultiplyAllRows<pairs::Int8Chain>(p);
+      return narrow::MultiplyAllRows<narrow::Int8Chain>(p);
 #endif
   }
 }

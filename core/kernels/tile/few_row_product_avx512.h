@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "core/kernels/tile/few_row_product_pairs.h"
+#include "core/kernels/tile/few_row_product_narrow.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
 
@@ -132,7 +132,7 @@ inline void MultiplyRectangle(const FewRowProduct& p, const StepRange& range, Co
       const char* line = ahead + (step * kVecs + v) * 64;
       _mm_prefetch(line, _MM_HINT_T0);
       if constexpr (kPrefetch == Prefetch::kNextAndFar) {
-        _mm_prefetch(line + pairs::kFarBytes, _MM_HINT_T1);
+        _mm_prefetch(line + narrow::kFarBytes, _MM_HINT_T1);
       }
     }
     __m512i row_of_b[kVecs];
@@ -232,7 +232,7 @@ inline void MultiplySmall(const FewRowProduct& p) {
 
 template <typename Chain>
 __attribute__((noinline)) void MultiplyInHalfRegisters(const FewRowProduct& p) {
-  pairs::MultiplyAllRows<Chain>(p);
+  narrow::MultiplyAllRows<Chain>(p);
 }
 
 /// Computes the product of an f32 a and a bf16 b. Registers of 512 bits take 0.90 of the time of
@@ -240,9 +240,9 @@ __attribute__((noinline)) void MultiplyInHalfRegisters(const FewRowProduct& p) {
 /// multiply twice as many numbers at a time with them.
 inline void MultiplyWidened(const FewRowProduct& p) {
   if (p.rows == 1 || (p.rows < kFewRows && !p.processor.is_intel)) {
-    return MultiplyInHalfRegisters<pairs::WidenedBf16Chain>(p);
+    return MultiplyInHalfRegisters<narrow::WidenedBf16Chain>(p);
   }
-  MultiplyAllRows<WidenedBf16Chain, Prefetch::kNext>(p, pairs::kCachedBytes);
+  MultiplyAllRows<WidenedBf16Chain, Prefetch::kNext>(p, narrow::kCachedBytes);
 }
 
 /// Computes the product with a Chain on registers of 512 bits, or with HalfChain, which has the
@@ -250,7 +250,7 @@ inline void MultiplyWidened(const FewRowProduct& p) {
 template <typename Chain, typename HalfChain, typename OneRowChain = HalfChain>
 __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
   if (p.rows == 1) {
-    return pairs::MultiplyRow<OneRowChain>(p);
+    return narrow::MultiplyRow<OneRowChain>(p);
   }
   if constexpr (!Chain::kIsInt8) {
     if (p.is_short && p.steps * p.cols * 4 <= kSmallBytes) {
@@ -260,19 +260,19 @@ __attribute__((noinline)) void MultiplyInRegisters(const FewRowProduct& p) {
   // Two rows read b from its first to its last byte, which a Zen 4 does fastest without
   // instructions that prefetch. A Zen 5 takes 1.4 times as long without them. With three rows each
   // range is read twice, and the processor does not prefetch the next by itself.
-  const bool is_zen4 = pairs::IsZen4(p.processor);
+  const bool is_zen4 = narrow::IsZen4(p.processor);
   if (is_zen4 && p.rows == 2) {
     return MultiplyAllRows<Chain, Prefetch::kNone>(p, p.b_stride <= 512 ? 4096 : 8192);
   }
   if (is_zen4 && p.rows == 3) {
-    return MultiplyAllRows<Chain, Prefetch::kNextAndFar>(p, pairs::kCachedBytes);
+    return MultiplyAllRows<Chain, Prefetch::kNextAndFar>(p, narrow::kCachedBytes);
   }
   // Registers of 256 bits read memory faster, in the order of their prefetches.
   const bool is_f32 = std::is_same_v<Chain, F32Chain>;
   if (is_zen4 || (is_f32 && p.processor.is_intel)) {
     return MultiplyInHalfRegisters<HalfChain>(p);
   }
-  MultiplyAllRows<Chain, Prefetch::kNext>(p, pairs::kCachedBytes);
+  MultiplyAllRows<Chain, Prefetch::kNext>(p, narrow::kCachedBytes);
 }
 
 }  // namespace

@@ -58,10 +58,10 @@ template <typename A>
 inline void FinishAs(const FinishTile& tile) {
   for (int64_t r = 0; r < tile.rows; ++r) {
     float* row = tile.values + r * tile.stride;
-    for (int64_t i = 0; i < kKeyBlock; i += 16) {
+    for (int64_t i = 0; i < kFinishColumns; i += 16) {
       Vec v = A::Of(Load(row + i) + Load(tile.bias + i));
       if (tile.factors != nullptr) {
-        v *= Load(tile.factors + r * kKeyBlock + i) + Load(tile.factor_bias + i);
+        v *= Load(tile.factors + r * kFinishColumns + i) + Load(tile.factor_bias + i);
       }
       if (tile.residual != nullptr) {
         v += LoadResidual(tile, r, i);

@@ -45,11 +45,14 @@ struct SoftmaxTile {
   UpcomingRows* upcoming = nullptr;  // prefetched meanwhile, or null
 };
 
+/// The columns that the last step of a linear map takes at a time.
+inline constexpr int64_t kFinishColumns = 64;
+
 /// The last step of a linear map on 64 columns, in place:
 /// values = activation(values + bias) * (factors + factor_bias) + residual. No result is -0.
 struct FinishTile {
   float* values = nullptr;  // [rows, 64]
-  int64_t stride = kKeyBlock;
+  int64_t stride = kFinishColumns;
   int64_t rows = 0;
   const float* bias = nullptr;  // [64]
   Activation activation = Activation::kNone;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/layers/multi_head_attention.h"
-#include "core/layers/slices.h"
+#include "core/layers/rows_per_slice.h"
 #include "gtest/gtest.h"
 #include "tests/core/layers/test_layer.h"
 #include "tests/support/matchers.h"

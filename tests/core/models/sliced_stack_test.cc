@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/layers/slices.h"
+#include "core/layers/rows_per_slice.h"
 #include "core/tensor/seeded.h"
 #include "gtest/gtest.h"
 #include "tests/core/models/loaded_model.h"

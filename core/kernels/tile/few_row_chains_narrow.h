@@ -10,7 +10,7 @@
 
 namespace attention {
 namespace {
-namespace pairs {
+namespace narrow {
 
 #ifdef __AVX2__
 constexpr int64_t kRegisterBytes = 32;
@@ -174,7 +174,7 @@ struct SplitInt8Chain {
 using Int8Chain = SplitInt8Chain;
 #endif
 
-}  // namespace pairs
+}  // namespace narrow
 }  // namespace
 }  // namespace attention
 

@@ -7,7 +7,7 @@
 
 #include <type_traits>
 
-#include "core/kernels/tile/few_row_chains_pairs.h"
+#include "core/kernels/tile/few_row_chains_narrow.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
@@ -20,7 +20,7 @@ enum class Prefetch {
   kNextAndFar,  // the same, and what follows 16 KB later into the L2 cache
 };
 
-namespace pairs {
+namespace narrow {
 
 /// The size of the steps of which several rows take ranges of Chain::RangeBytes.
 constexpr int64_t kMaxShortStepBytes = 512;
@@ -267,7 +267,7 @@ inline void MultiplyAllRows(const FewRowProduct& p) {
   Multiply<Chain, false>(p);
 }
 
-}  // namespace pairs
+}  // namespace narrow
 }  // namespace
 }  // namespace attention
 
