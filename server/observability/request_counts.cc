@@ -23,7 +23,7 @@ void AddSums(const RequestCounts& from, RequestCounts& to) {
   to.cached_tokens += from.cached_tokens;
   to.executions += from.executions;
   to.unsuccessful_ns += from.unsuccessful_ns;
-  to.last_ms = std::max(to.last_ms, from.last_ms);
+  to.last_success_unix_ms = std::max(to.last_success_unix_ms, from.last_success_unix_ms);
   to.received_bytes += from.received_bytes;
 }
 
@@ -45,7 +45,7 @@ void CountSuccess(const RequestRecord& record, RequestSeries& series) {
   counts.tokens += record.tokens;
   counts.cached_tokens += record.cached_tokens;
   counts.executions += record.batch_requests > 0 ? 1.0 / record.batch_requests : 0;
-  counts.last_ms = NowMs();
+  counts.last_success_unix_ms = NowMs();
   series.send.Observe(record.send_ns);
 }
 

@@ -36,7 +36,7 @@ struct RequestCounts {
   /// The sum of the latencies of the requests that did not succeed.
   int64_t unsuccessful_ns = 0;
   /// The time of the last success, in milliseconds since the epoch; 0: none.
-  int64_t last_ms = 0;
+  int64_t last_success_unix_ms = 0;
   /// The bytes of all requests.
   int64_t received_bytes = 0;
 };

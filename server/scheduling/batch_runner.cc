@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "core/layers/slices.h"
+#include "core/layers/rows_per_slice.h"
 #include "core/runtime/contain.h"
 #include "server/scheduling/packed_batch.h"
 
@@ -96,7 +96,7 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
   PackedBatch packed(batch, workspace_);
   outcome.padding_tokens = packed.num_rows() - batch.tokens;
   outcome.copied_bytes = packed.input_bytes();
-  RowBlocks blocks;
+  RunCallbacks blocks;
   if (batch.is_long || WantsRows(batch)) {
     blocks.yield = [&] {
       ++steps_;

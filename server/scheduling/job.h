@@ -21,7 +21,7 @@
 namespace attention {
 
 /// The BatchKey::layer of computations that are not a single layer.
-inline constexpr int64_t kWholeModel = -1;
+inline constexpr int64_t kWholeStack = -1;
 inline constexpr int64_t kEncoderAlone = -2;
 
 /// The properties that requests must share to be computed together.

@@ -143,7 +143,7 @@ std::pair<Job*, int64_t> PackedBatch::OwnerOf(int64_t sequence) const {
   return {sequences_[sequence].job, sequences_[sequence].index};
 }
 
-absl::Status PackedBatch::Compute(const RowBlocks& blocks) {
+absl::Status PackedBatch::Compute(const RunCallbacks& blocks) {
   if (sequences_.empty()) {
     return absl::OkStatus();
   }
@@ -163,7 +163,7 @@ std::optional<MatrixView> PackedBatch::MemoryOf(Operand operand) const {
   return static_cast<int>(operand) < num_operands_ ? std::optional(RowsOf(operand)) : std::nullopt;
 }
 
-absl::Status PackedBatch::RunStack(const RowBlocks& blocks) {
+absl::Status PackedBatch::RunStack(const RunCallbacks& blocks) {
   std::vector<ModelSequence> sequences;
   sequences.reserve(sequences_.size());
   for (const Sequence& s : sequences_) {
@@ -196,7 +196,7 @@ absl::Status PackedBatch::RunStack(const RowBlocks& blocks) {
   return absl::OkStatus();
 }
 
-absl::Status PackedBatch::RunLayer(const RowBlocks& blocks) {
+absl::Status PackedBatch::RunLayer(const RunCallbacks& blocks) {
   const MultiHeadAttention& layer = key_.model->layer(key_.layer);
   const int64_t d_model = layer.shape().d_model;
   std::vector<LayerSequence> sequences;
@@ -246,7 +246,7 @@ absl::Status PackedBatch::AppendToCaches(std::vector<AttentionSequence>& sequenc
   return absl::OkStatus();
 }
 
-absl::Status PackedBatch::RunAttention(const RowBlocks& blocks) {
+absl::Status PackedBatch::RunAttention(const RunCallbacks& blocks) {
   const HeadsView query =
       HeadsOf(RowsOf(Operand::kQuery).data, key_.dtype, key_.num_heads, key_.head_dim);
   const HeadsView key =

@@ -15,7 +15,7 @@ namespace attention {
 
 /// How a computation reports rows and is interrupted. If both functions are null, it runs to its
 /// end without interruption.
-struct RowBlocks {
+struct RunCallbacks {
   /// Called with rows of a sequence when they are final; by a whole stack at its end. If it returns
   /// false, the computation ends.
   RowsCallback on_rows;
@@ -35,7 +35,7 @@ class PackedBatch {
 
   /// Runs the computation. Sequences of `RowRange` are counted over the whole batch. CANCELLED when
   /// on_rows or yield returned false; otherwise the errors of the core.
-  absl::Status Compute(const RowBlocks& blocks);
+  absl::Status Compute(const RunCallbacks& blocks);
 
   int64_t num_rows() const { return num_rows_; }
   /// Returns the size of the operands in bytes, each rounded up to whole cache lines.
@@ -68,9 +68,9 @@ class PackedBatch {
   /// sequence, `next` that of the next job, or null.
   void AddCopies(const Sequence& first, const Sequence* next, int64_t most_bytes,
                  std::vector<Copy>& copies) const;
-  absl::Status RunLayer(const RowBlocks& blocks);
-  absl::Status RunStack(const RowBlocks& blocks);
-  absl::Status RunAttention(const RowBlocks& blocks);
+  absl::Status RunLayer(const RunCallbacks& blocks);
+  absl::Status RunStack(const RunCallbacks& blocks);
+  absl::Status RunAttention(const RunCallbacks& blocks);
   absl::Status AppendToCaches(std::vector<AttentionSequence>& sequences);
   MatrixView RowsOf(Operand operand) const;
   /// Returns null when the batch has no such operand.

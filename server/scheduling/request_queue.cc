@@ -43,7 +43,7 @@ HeldBytes::~HeldBytes() {
   queue_.bytes_.Remove(account_, bytes_);
 }
 
-void RequestQueue::Account(const Entry& entry, int sign) {
+void RequestQueue::CountEntry(const Entry& entry, int sign) {
   RequestFlow& flow = entry.flow->second;
   const JobDescription& job = entry.job->description();
   const std::string& account = job.request_class.account;
@@ -106,13 +106,13 @@ void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
   jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
   flow.last_finish = finish;
   delay_end_ = std::min(delay_end_, LatestStartOf(*entry.job));
-  Account(entry, 1);
+  CountEntry(entry, 1);
 }
 
 std::map<RequestQueue::Order, RequestQueue::Entry>::iterator RequestQueue::Remove(
     std::map<Order, Entry>::iterator entry, std::vector<JobPointer>& taken) {
   taken.push_back(entry->second.job);
-  Account(entry->second, -1);
+  CountEntry(entry->second, -1);
   return jobs_.erase(entry);
 }
 

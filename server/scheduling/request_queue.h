@@ -198,7 +198,7 @@ class RequestQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Insert(JobPointer job, const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Adds the job to all counts with sign 1, and removes it with sign -1.
-  void Account(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountEntry(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Moves the job from the queue to `taken`. Throws when there is no memory; then nothing has
   /// changed.
   std::map<Order, Entry>::iterator Remove(std::map<Order, Entry>::iterator entry,

@@ -119,7 +119,7 @@ inference::ModelConfig DescribeConfig(const InferTarget& target) {
     input.set_name(tensor.name);
     input.set_data_type(DataTypeOf(tensor));
     input.mutable_dims()->Assign(tensor.shape.begin(), tensor.shape.end());
-    input.set_optional(tensor.is_optional && !tensor.is_usual);
+    input.set_optional(tensor.is_optional && !tensor.is_required_in_metadata);
   }
   for (const TensorInterface& tensor : interface.outputs) {
     inference::ModelOutput& output = *config.add_output();
@@ -138,7 +138,7 @@ inference::ModelStatistics DescribeStatistics(const InferTarget& target,
   inference::ModelStatistics wire;
   wire.set_name(target.name);
   wire.set_version(absl::StrCat(target.version));
-  wire.set_last_inference(static_cast<uint64_t>(counts.last_ms));
+  wire.set_last_inference(static_cast<uint64_t>(counts.last_success_unix_ms));
   wire.set_inference_count(static_cast<uint64_t>(counts.succeeded));
   wire.set_execution_count(static_cast<uint64_t>(std::llround(counts.executions)));
   inference::InferStatistics& infer = *wire.mutable_inference_stats();

@@ -65,9 +65,11 @@ void AddMemoryInputs(const ModelInfo& info, ModelInterface& interface) {
       std::none_of(info.layers.begin(), info.layers.end(), is_cross)) {
     return;
   }
-  const bool is_usual = info.has_stack ? info.has_encoder : info.layers[0].needs_memory();
+  const bool is_required_in_metadata =
+      info.has_stack ? info.has_encoder : info.layers[0].needs_memory();
   const auto add = [&](const std::string& name, int64_t width) {
-    interface.inputs.push_back({name, Floats(), {kAny, kAny, width}, true, is_usual});
+    interface.inputs.push_back(
+        {name, Floats(), {kAny, kAny, width}, true, is_required_in_metadata});
   };
   add("memory", CommonOf(info.layers, [](const auto& layer) { return layer.shape.d_memory; }));
   interface.inputs.push_back(LengthsInput("memory_lengths"));

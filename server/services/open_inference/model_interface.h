@@ -26,7 +26,7 @@ struct TensorInterface {
   bool is_optional = false;
   /// Whether metadata call it required although it is optional: clients that follow them get an
   /// answer without other inputs.
-  bool is_usual = false;
+  bool is_required_in_metadata = false;
 };
 
 struct ModelInterface {

@@ -16,7 +16,7 @@ bool IsZero(int32_t number) { return number == 0; }
 
 // Returns whether the plan computes the begin of sequences of tokens, and nothing but their rows.
 bool BeginsWithTokens(const AttendPlan& plan) {
-  return plan.model != nullptr && plan.key.layer == kWholeModel && plan.is_token_request &&
+  return plan.model != nullptr && plan.key.layer == kWholeStack && plan.is_token_request &&
          plan.cached_len == 0 && plan.weights_choice.layers.empty() &&
          std::all_of(plan.type_ids.begin(), plan.type_ids.end(), IsZero) &&
          !HasPadding(*plan.model, plan.ids);

@@ -120,7 +120,7 @@ absl::Status PlanStack(const v1::AttendRequest& request, AttendPlan& plan) {
                                  request.hidden_states().has_tensor() ||
                                  !request.hidden_states().has_memory();
   const bool is_encoder_alone = plan.model->info().has_encoder && !has_decoder_input;
-  plan.key.layer = is_encoder_alone ? kEncoderAlone : kWholeModel;
+  plan.key.layer = is_encoder_alone ? kEncoderAlone : kWholeStack;
   RETURN_IF_ERROR(ExpectNoOptions(request.options(), plan));
   RETURN_IF_ERROR(ChooseOutput(request, plan));
   return request.has_weights_choice() ? ChooseWeights(request.weights_choice(), plan)
@@ -172,7 +172,7 @@ void PlanStackOutput(AttendPlan& plan) {
 MemoryUse MemoryUseOf(const AttendPlan& plan) {
   const ModelInfo& info = plan.model->info();
   if (plan.key.is_stack()) {
-    return plan.key.layer == kWholeModel && info.has_encoder ? MemoryUse::kAlways
+    return plan.key.layer == kWholeStack && info.has_encoder ? MemoryUse::kAlways
                                                              : MemoryUse::kNever;
   }
   if (info.layers[plan.key.layer].needs_memory()) {

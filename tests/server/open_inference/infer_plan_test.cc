@@ -79,7 +79,7 @@ TEST_F(InferPlanTest, MemoryHasLengthsOfItsOwn) {
   AddInt64(request, "attention_mask", {2, 3}, {0, 1, 1, 1, 1, 1});
   const auto plan = Plan(request);
   ASSERT_THAT(plan, IsOk());
-  EXPECT_EQ(plan->attend.key.layer, kWholeModel);
+  EXPECT_EQ(plan->attend.key.layer, kWholeStack);
   EXPECT_THAT(plan->attend.sequences[0].query, Rows(1, 2));
   EXPECT_THAT(plan->attend.sequences[0].key, Rows(0, 5));
   EXPECT_THAT(plan->attend.sequences[1].key, Rows(5, 1));
