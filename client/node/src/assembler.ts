@@ -22,7 +22,7 @@ export class Assembler {
   private readonly scores = new Map<string, Table>(); // by kind and layer
   private readonly choice: { readonly layers: readonly number[]; readonly heads: readonly number[] };
 
-  /** `options` are those of a request; a step's answer has no scores unless blocks of them come. */
+  /** `options` are those of a request, or of the session of a step. */
   constructor(
     private readonly request: WireInput & Pick<WireRequest, "weightsChoice">,
     private readonly options: WireOptions = {},

@@ -6,6 +6,7 @@ import { Assembler } from "./assembler.js";
 import { alarm, checkMs, whenAborted } from "./attempts.js";
 import type { Connection } from "./connection.js";
 import { AttendError, codeName, fromStatus, malformed } from "./errors.js";
+import type { AttentionOptions } from "./generated/attention/v1/AttentionOptions.js";
 import type { DecodeRequest } from "./generated/attention/v1/DecodeRequest.js";
 import type { DecodeResponse__Output } from "./generated/attention/v1/DecodeResponse.js";
 import type { DecodeResult__Output } from "./generated/attention/v1/DecodeResult.js";
@@ -58,7 +59,7 @@ export class Session {
     const attempts = connection.attempts(options, DECODE.path, ["lifetimeMs"]);
     const lifetimeMs = checkMs("lifetimeMs", options.lifetimeMs ?? DAY_MS);
     const { grpc, metadata } = await connection.ready(options, attempts);
-    const session = new Session(connection, grpc, metadata, options, lifetimeMs);
+    const session = new Session(connection, grpc, metadata, options, lifetimeMs, open.options ?? {});
     try {
       const opened = await session.act({ open });
       session.resumeToken = opened.resumeToken;
@@ -78,6 +79,7 @@ export class Session {
     metadata: Metadata,
     call: SessionOptions,
     lifetimeMs: number,
+    private readonly options: AttentionOptions,
   ) {
     this.server = connection.name;
     this.timeoutMs = call.timeoutMs ?? connection.timeoutMs;
@@ -106,7 +108,7 @@ export class Session {
   /** Adds tokens to a sequence, and returns the output of their rows. */
   async step(step: StepRequest): Promise<StepResult> {
     const wire = decodeStep(step);
-    const parts = new Assembler(wire);
+    const parts = new Assembler(wire, this.options);
     const { sequence = 0 } = step;
     const result = await this.act({ sequence: integer(sequence, "step.sequence"), step: wire }, parts);
     const summary = readSummary(result.summary);

@@ -289,6 +289,15 @@ describe("session", () => {
     assert.deepEqual([output, length], [whole.output, 3]);
   });
 
+  test("gives a step without query rows the scores of none", async () => {
+    const [q, k] = [heads(0, 2, 1), heads(3, 2, 2)];
+    const options = { returnWeights: true, returnLogSumExp: true };
+    const session = await client.session({ heads: { numHeads: 2, headDim: 16 }, options });
+    const step = await session.step({ query: q, key: k, value: k, queryOffsets: [0] });
+    await session.close();
+    assert.deepEqual([step.output.shape, step.weights.shape, step.logSumExp.shape, step.length], [[0, 2, 16], [2, 0, 3], [2, 0], 3]);
+  });
+
   test("stays as it was when a step is larger than the server takes", async () => {
     const small = await startServer(["--max-message-bytes=100000"]);
     const own = new Client({ server: small.address });
