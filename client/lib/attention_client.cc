@@ -57,6 +57,10 @@ absl::Status Explain(const absl::Status& status, const Attempts& attempts,
     return WithText(status,
                     absl::StrCat(text, " (the server's flag --max-message-bytes sets the limit)"));
   }
+  if (absl::StrContains(text, "metadata size exceeds")) {
+    return WithText(status,
+                    absl::StrCat(text, " (the server's flag --max-header-bytes sets the limit)"));
+  }
   return status;
 }
 

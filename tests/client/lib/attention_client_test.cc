@@ -164,6 +164,15 @@ TEST_F(AttentionClientTest, NamesTheFlagWhenAMessageIsTooLarge) {
   EXPECT_THAT(client_->AttendStream(Rows(large), {}), too_large);
 }
 
+TEST_F(AttentionClientTest, NamesTheFlagWhenMetadataIsTooLarge) {
+  const auto client = AttentionClient::Connect(
+      {.connection = {.server = server_.address(), .metadata = {{"x", std::string(100'000, 'y')}}},
+       .timeout = absl::Minutes(2)});
+  ASSERT_THAT(client, IsOk());
+  EXPECT_THAT((*client)->ListModels(),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("--max-header-bytes")));
+}
+
 TEST_F(AttentionClientTest, RefusesARequestWithoutItsTensor) {
   AttendRequest request;
   request.model = "demo";

@@ -63,5 +63,12 @@ class RefusalTest(ServedTest):
                 client.session(model="demo")
 
 
+class HeaderTest(ServedTest):
+    def test_too_many_headers_name_the_flag(self):
+        with attend.Client(self.server.address) as client:
+            with self.assertRaisesRegex(attend.ResourceExhausted, "the server's flag --max-header-bytes"):
+                client.list_models(metadata={"x": "y" * 100_000})
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -17,6 +17,9 @@ import numpy as np
 client = attend.Client("127.0.0.1:8001", retries=False)
 result = client.attend(np.ones((2, 512)), model="m", causal=True, rotary={"base": 5e5})
 width: int = result.output.shape[-1]
+client.attend(np.ones((5, 512)), model="m", lengths=np.array([3, 2]))
+client.attend(model="m", token_ids=[np.arange(3), np.arange(2)])
+client.session(model="m", cache_dtype=np.int8).close()
 with client.session(model="m", cache_dtype="bf16") as session:
     step = session.step(token_ids=[1], top_logits=3)
 client.attend(model="m", sinks=np.ones(2), metadata={"a-bin": b"1", "b": "2"})

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     Rows = Union[ArrayLike, DlpackTensor, Sequence[ArrayLike], Sequence[DlpackTensor]]
     """An array, or a list of arrays: sequences of different lengths."""
-    Tokens = Union[Sequence[int], Sequence[Sequence[int]], np.ndarray[Any, Any]]
+    Ints = Union[Sequence[int], np.ndarray[Any, Any]]
+    Tokens = Union[Ints, Sequence[Ints]]
 
 
 class InputKeywords(TypedDict, total=False):
@@ -47,10 +48,10 @@ class AttendKeywords(InputKeywords, OptionKeywords, total=False):
     layer: int  # runs the attention of this layer; default: the whole stack
     memory: "Rows"  # rows of the keys and values of cross-attention: [B, Sm, E] or [Tm, E], or a list
     memory_values: "Rows"  # rows of the values alone, if they differ from memory
-    lengths: Sequence[int]  # of each sequence of hidden_states, token_ids or query; not beside a list
-    memory_lengths: Sequence[int]
-    kv_lengths: Sequence[int]
-    query_offsets: Sequence[int]
+    lengths: "Ints"  # of each sequence of hidden_states, token_ids or query; not beside a list
+    memory_lengths: "Ints"
+    kv_lengths: "Ints"
+    query_offsets: "Ints"
     weights_choice: WeightsChoiceKeywords  # of a whole stack: the layers and heads whose weights are returned
 
 
@@ -61,7 +62,7 @@ class SessionKeywords(OptionKeywords, total=False):
     model_version: int
     layer: int
     heads: HeadsKeywords  # of attention without a model
-    cache_dtype: str  # of kept keys and values: "fp32" (default), "bf16" or "int8"
+    cache_dtype: "DTypeLike"  # of kept keys and values: "fp32" (default), "bf16" or "int8"
     resume_ttl: float  # the seconds for which the server keeps a broken session; 0 (default): none
     resume_token: str  # of the session to resume; no other keyword may be given
 
@@ -70,7 +71,7 @@ class StepKeywords(InputKeywords, total=False):
     """The keywords of a step: the next tokens of a sequence."""
 
     sequence: int  # default: 0
-    query_offsets: Sequence[int]  # one value: the position of the first row of query; key may then have another number of rows
+    query_offsets: "Ints"  # one value: the position of the first row of query; key may then have another number of rows
     top_logits: int  # k > 0: returns the k largest logits after the last token instead of an output
     no_output: bool  # only adds the tokens
 

@@ -20,7 +20,7 @@ from attend.models import HeadsKeywords, OptionKeywords
 from attend.results import Array, ShardedResult, ShardRange, StepResult
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, DTypeLike
     from typing_extensions import Unpack
 
 PAGE_TOKENS = 2048
@@ -54,7 +54,7 @@ class ShardedSession:
         heads: HeadsKeywords,
         *,
         page_tokens: int = PAGE_TOKENS,
-        cache_dtype: str = "fp32",
+        cache_dtype: "DTypeLike" = "fp32",
         timeout: Optional[float] = None,
         **options: "Unpack[OptionKeywords]",
     ) -> None:
