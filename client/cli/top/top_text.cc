@@ -117,6 +117,9 @@ std::vector<std::pair<const char*, std::string>> FactsOf(const TopView& view) {
                               now.failed(), " failed")}};
 }
 
+/// A longer name would move the numbers of all models off the terminal.
+constexpr int64_t kNameColumns = 40;
+
 std::string ModelsTable(const TopView& view) {
   const auto& changes = view.change.models();
   std::vector<int> order(changes.size());
@@ -127,13 +130,14 @@ std::string ModelsTable(const TopView& view) {
       {"MODEL", "VER", "REQ/S", "FAILED/S", "MEAN ms", "QUEUE ms", "TOKENS/S", "ANSWERED"}};
   for (const int i : order) {
     const v1::ModelStatistics& model = changes[i];
-    rows.push_back({model.model().empty() ? "(none)" : model.model(),
-                    model.version() == 0 ? "-" : absl::StrCat(model.version()),
-                    NumberText(PerSecond(model.succeeded(), view.change)),
-                    NumberText(PerSecond(model.refused() + model.failed(), view.change)),
-                    MeanMsText(TotalNs(model), model), MeanMsText(model.queue_ns(), model),
-                    NumberText(PerSecond(model.tokens(), view.change)),
-                    absl::StrCat(view.statistics.models(i).succeeded())});
+    rows.push_back(
+        {model.model().empty() ? "(none)" : CutTo(ShownLine(model.model()), kNameColumns),
+         model.version() == 0 ? "-" : absl::StrCat(model.version()),
+         NumberText(PerSecond(model.succeeded(), view.change)),
+         NumberText(PerSecond(model.refused() + model.failed(), view.change)),
+         MeanMsText(TotalNs(model), model), MeanMsText(model.queue_ns(), model),
+         NumberText(PerSecond(model.tokens(), view.change)),
+         absl::StrCat(view.statistics.models(i).succeeded())});
   }
   return TextTable(rows);
 }

@@ -134,6 +134,15 @@ TEST(TopTextTest, FitsTheTerminal) {
   }
 }
 
+TEST(TopTextTest, ALongNameMovesNoNumbers) {
+  v1::ServerStatistics after = After();
+  after.mutable_models(0)->set_model(std::string(100, 'n'));
+  const std::vector<std::string> lines = absl::StrSplit(TopText(ViewOf(Before(), after)), '\n');
+  for (const std::string& line : lines) {
+    EXPECT_LE(ColumnsOf(line), 110) << line;
+  }
+}
+
 TEST(TopTextTest, NamesDoNotControlTheTerminal) {
   v1::ServerStatistics after = After();
   after.mutable_models(0)->set_model("\x1b[2Jevil\n");
