@@ -96,6 +96,18 @@ class AsyncClientTest(ServedTest, unittest.IsolatedAsyncioTestCase):
         async with session:
             self.assertEqual(await session.fork(), 1, "it is another session then")
 
+    async def test_a_session_that_was_cancelled_can_be_opened_again(self):
+        session = self.client.session(model="demo")
+        for _ in range(20):
+            await session.open()
+            self.assertEqual((await session.step(seeded(2, 512))).length, 2)
+            session.cancel()
+        for _ in range(3):
+            with self.assertRaises(ZeroDivisionError):
+                async with session:
+                    await session.step(seeded(1, 512))
+                    raise ZeroDivisionError
+
     async def test_a_stream_that_is_cancelled_between_attempts_ends(self):
         stream = self.client.attend_stream(seeded(1, 512), model="demo")
         failures = iter([True])

@@ -63,6 +63,7 @@ class Session:
         self._opening = opening
         self._actions = Actions(opening)
         self._is_opening = False
+        self._is_cancelled = False
         self._server, self._timeout, self._lifetime = terms
         self._line = line
         self._lock = Lock()
@@ -87,12 +88,16 @@ class Session:
         if self._is_opening or self._broken is None:
             raise FailedPrecondition("open: expected a session that is not open, found an open one")
         self._is_opening = True
+        self._is_cancelled = False
         try:
             self._line.look(self._timeout)  # an opening has one attempt
         finally:
             self._is_opening = False
+        if self._is_cancelled:
+            raise Cancelled("the session was cancelled")
         self._broken = None
         self._actions = Actions(self._opening)
+        self._waiting = {}
         self._requests = Mailbox()
         self._maker.calls.add(self._requests)
         try:
@@ -145,6 +150,7 @@ class Session:
         if not self._maker.is_here:
             return
         with self._lock:
+            self._is_cancelled = True
             is_open = self._broken is None
             self._broken = self._broken or FailedPrecondition("the session was closed")
         if not is_open:
@@ -157,6 +163,7 @@ class Session:
     def cancel(self) -> None:
         """Breaks the stream. A session with `resume_ttl` can be resumed."""
         if self._maker.is_here:
+            self._is_cancelled = True
             self._break(Cancelled("the session was cancelled"))
 
     def __enter__(self) -> "Session":
@@ -176,7 +183,8 @@ class Session:
         with self._lock:
             if self._broken is not None:
                 raise copy.copy(self._broken)
-            self._waiting[action.id] = messages
+            waiting = self._waiting
+            waiting[action.id] = messages
         try:
             self._requests.put(self._encoded(action))
             while True:
@@ -196,7 +204,7 @@ class Session:
             raise self._break(Internal(f"malformed answer: {error}")) from None
         finally:
             with self._lock:
-                self._waiting.pop(action.id, None)
+                waiting.pop(action.id, None)
 
     def _encoded(self, action: Action[Any]) -> bytes:
         """Returns the message of an action. ResourceExhausted if it is too large: gRPC would end the stream, and with it the session."""
@@ -250,7 +258,7 @@ def _read(find: "Callable[[], Optional[Session]]", call: Any) -> None:
     try:
         for data in call:
             session = find()
-            if session is None:
+            if session is None or session._call is not call:
                 return
             session._receive(data)
             del session
@@ -259,5 +267,5 @@ def _read(find: "Callable[[], Optional[Session]]", call: Any) -> None:
     except MalformedMessage as malformed:
         error = Internal(f"malformed answer: {malformed}")
     session = find()
-    if session is not None:
+    if session is not None and session._call is call:  # else it has been opened again
         session._break(error if failure is None else session._failed(failure))
