@@ -28,6 +28,10 @@ using BioPointer = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using ContextPointer = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
 using SslPointer = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
+BioPointer OpenText(const std::string& text) {
+  return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
+}
+
 struct PemFile {
   const char* flag;
   std::string path;
@@ -38,9 +42,7 @@ struct PemFile {
     return absl::InvalidArgumentError(
         absl::StrCat(flag, ": expected ", what, ", found none in ", path));
   }
-  BioPointer Open() const {
-    return {BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free};
-  }
+  BioPointer Open() const { return OpenText(text); }
 };
 
 absl::StatusOr<PemFile> ReadPem(const char* flag, const std::string& path) {
@@ -100,14 +102,23 @@ absl::Time TimeOf(const ASN1_TIME* time) {
   return absl::FromTM(fields, absl::UTCTimeZone());
 }
 
-// Sets the certificate, the others of its chain, and the key. Returns false if OpenSSL refuses one.
-bool SetCertificates(const PemFile& chain, EVP_PKEY& key, SSL_CTX& context) {
-  const auto bio = chain.Open();
+// Sets the certificate, the others of its chain, the key, and the authorities, which OpenSSL adds
+// to a chain that is not whole. Returns false if it refuses one.
+bool SetCertificates(const Certificates& certificates, SSL_CTX& context) {
+  const auto authorities = OpenText(certificates.authority());
+  while (const auto next = CertificatePointer(
+             PEM_read_bio_X509(authorities.get(), nullptr, nullptr, nullptr), X509_free)) {
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(&context), next.get());
+  }
+  const auto bio = OpenText(certificates.certificate);
   for (bool is_first = true;; is_first = false) {
     CertificatePointer next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
     if (next == nullptr) {
       ERR_clear_error();  // the end
-      return SSL_CTX_use_PrivateKey(&context, &key) == 1;
+      const KeyPointer key(
+          PEM_read_bio_PrivateKey(OpenText(certificates.key).get(), nullptr, NoPassword, nullptr),
+          EVP_PKEY_free);
+      return SSL_CTX_use_PrivateKey(&context, key.get()) == 1;
     }
     if ((is_first ? SSL_CTX_use_certificate(&context, next.get())
                   : SSL_CTX_add1_chain_cert(&context, next.get())) != 1) {
@@ -148,8 +159,8 @@ bool ConnectInMemory(SSL_CTX& server_context, SSL_CTX& client_context) {
 }
 
 // Makes a connection with a client that trusts everybody: OpenSSL refuses weak keys, and curves
-// that clients do not take, only then.
-absl::Status TryToConnect(const PemFile& chain, EVP_PKEY& key) {
+// that clients do not take, only then. Takes milliseconds.
+absl::Status TryToConnect(const CertificateFiles& files, const Certificates& certificates) {
   const ContextPointer server(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   const ContextPointer client(SSL_CTX_new(TLS_client_method()), SSL_CTX_free);
   if (server == nullptr || client == nullptr) {
@@ -157,14 +168,14 @@ absl::Status TryToConnect(const PemFile& chain, EVP_PKEY& key) {
     return absl::ResourceExhaustedError("no memory to try a TLS connection");
   }
   ERR_clear_error();
-  if (SetCertificates(chain, key, *server) && ConnectInMemory(*server, *client)) {
+  if (SetCertificates(certificates, *server) && ConnectInMemory(*server, *client)) {
     return absl::OkStatus();
   }
   const char* const reason = ERR_reason_error_string(ERR_peek_error());
-  const absl::Status status = absl::InvalidArgumentError(absl::StrCat(
-      chain.flag, ": expected a certificate and a key with which TLS connections can be ",
-      "made, found that OpenSSL makes none with those in ", chain.path, ": ",
-      reason == nullptr ? "it does not say why" : reason));
+  const absl::Status status = absl::InvalidArgumentError(
+      absl::StrCat("--tls-certificate: expected a certificate and a key with which TLS connections "
+                   "can be made, found that OpenSSL makes none with those in ",
+                   files.certificate, ": ", reason == nullptr ? "it does not say why" : reason));
   ERR_clear_error();
   return status;
 }
@@ -182,7 +193,6 @@ absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files) {
         absl::StrCat("--tls-key: expected the key of the certificate in ", files.certificate,
                      ", found another in ", files.key));
   }
-  RETURN_IF_ERROR(TryToConnect(chain, *key));
   std::string client_ca;
   if (!files.client_ca.empty()) {
     ASSIGN_OR_RETURN(PemFile authority, ReadPem("--tls-client-ca", files.client_ca));
@@ -208,6 +218,14 @@ absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(
 
 absl::Status CertificateStore::Read() {
   ASSIGN_OR_RETURN(Certificates read, ReadCertificates(files_));
+  if (read == refused_) {  // handshakes read the files again until they are valid
+    return refusal_;
+  }
+  if (absl::Status status = TryToConnect(files_, read); !status.ok()) {
+    refused_ = std::move(read);
+    refusal_ = status;
+    return status;
+  }
   const std::string end = absl::FormatTime(absl::RFC3339_sec, read.not_after, absl::UTCTimeZone());
   if (read.not_after <= absl::Now()) {
     Log(LogLevel::kWarning, absl::StrCat("the certificate in ", files_.certificate, " expired at ",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,18 +27,22 @@ struct Certificates {
   std::string client_ca;
   /// The times from which and until which the certificate is valid.
   absl::Time not_before, not_after;
+
+  /// Returns the authorities that gRPC is given: it needs one even if clients need no certificate.
+  const std::string& authority() const { return client_ca.empty() ? certificate : client_ca; }
+  bool operator==(const Certificates&) const = default;
 };
 
-/// Reads and checks the files, and makes a TLS connection in memory with them. INVALID_ARGUMENT
-/// names the flag, the file and the problem: no PEM text, a key that needs a password, a key of
-/// another certificate, a key that OpenSSL or its clients refuse.
+/// Reads and checks the files. INVALID_ARGUMENT names the flag, the file and the problem: no PEM
+/// text, a key that needs a password, a key of another certificate.
 absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files);
 
 /// Keeps the latest valid certificates. Thread-safe.
 class CertificateStore {
  public:
-  /// Returns the errors of ReadCertificates. An expired certificate is used, with a warning in the
-  /// log.
+  /// Makes a TLS connection in memory with the certificates. Returns the errors of
+  /// ReadCertificates, and INVALID_ARGUMENT for a key that OpenSSL or its clients refuse. An
+  /// expired certificate is used, with a warning in the log.
   static absl::StatusOr<std::shared_ptr<CertificateStore>> Open(const CertificateFiles& files);
 
   /// Checks the files, and reads them when they have changed. While they are invalid or do not
@@ -56,6 +61,9 @@ class CertificateStore {
   Mutex mutex_;
   FileWatch watch_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Certificates> latest_ ABSL_GUARDED_BY(mutex_);
+  /// What OpenSSL refused last, and why; it is not tried again.
+  std::optional<Certificates> refused_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   /// The error of the last check, which has been logged.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };

@@ -29,10 +29,7 @@ bool FetchChanged(Address& address, grpc_ssl_server_certificate_config** config)
   const Certificates& certificates = *latest;
   const grpc_ssl_pem_key_cert_pair pair = {certificates.key.c_str(),
                                            certificates.certificate.c_str()};
-  // gRPC needs an authority even if clients need no certificate.
-  const std::string& authority =
-      certificates.client_ca.empty() ? certificates.certificate : certificates.client_ca;
-  *config = grpc_ssl_server_certificate_config_create(authority.c_str(), &pair, 1);
+  *config = grpc_ssl_server_certificate_config_create(certificates.authority().c_str(), &pair, 1);
   address.in_use = std::move(latest);
   return true;
 }

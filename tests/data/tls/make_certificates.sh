@@ -47,7 +47,7 @@ issue() {
     "extendedKeyUsage=$4" "subjectAltName=$5" 'subjectKeyIdentifier=hash' 'authorityKeyIdentifier=keyid'
 }
 
-# self_signed NAME KEY...: for localhost, with a key that `openssl req` is told of.
+# self_signed NAME KEY...: for localhost, with a key that `openssl req` is told of, valid for a century from now on.
 self_signed() {
   openssl req -x509 -nodes -sha256 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
     -newkey "${@:2}" -keyout "$1.key" -out "$1.pem"
