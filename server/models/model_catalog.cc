@@ -36,6 +36,11 @@ absl::Status UnknownVersion(const std::string& name, const std::string& known, i
       absl::StrCat("version: expected one of model ", name, ": ", known, ", found ", version));
 }
 
+/// Returns the error of files as a request gets it: NOT_FOUND is for the names that it gives.
+absl::Status AsFailure(const absl::Status& error) {
+  return absl::IsNotFound(error) ? absl::InvalidArgumentError(error.message()) : error;
+}
+
 /// Returns the device on which a folder lies; 0 if there is no folder.
 uint64_t DeviceOf(const std::string& folder) {
   struct stat found = {};
@@ -167,8 +172,12 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
     return;
   }
   const VersionPolicy& policy = folder_.versions.Of(name);
-  const bool is_unloaded = known->second.is_unloaded;
-  bool is_satisfied = is_unloaded;
+  // Unless a version was loaded by its number.
+  const bool is_unloaded =
+      known->second.is_unloaded &&
+      std::none_of(known->second.versions.begin(), known->second.versions.end(),
+                   [](const auto& entry) { return entry.second.is_wanted() == true; });
+  bool is_satisfied = known->second.is_unloaded;
   bool has_failed = false, serves = false;
   std::vector<ServedVersion*> unwanted;
   std::map<int64_t, ServedVersion>& versions = known->second.versions;
@@ -242,8 +251,10 @@ absl::Status ModelCatalog::Load(const std::string& name, std::optional<int64_t> 
       item.set_wanted(true);
     }
   }
+  const absl::Status of_name = at->second.status;
   Settle(name, Occasion::kRequest);
-  return FailureOf(known, version);
+  RETURN_IF_ERROR(FailureOf(known, version));
+  return AsFailure(of_name);  // of an unloaded name, which Settle does not try
 }
 
 absl::Status ModelCatalog::FailureOf(const Name& name, std::optional<int64_t> version) {
@@ -252,9 +263,7 @@ absl::Status ModelCatalog::FailureOf(const Name& name, std::optional<int64_t> ve
     const bool is_meant =
         !version.has_value() || state.version == *version || state.version == kWholeName;
     if (is_meant && state.phase == ModelPhase::kFailed) {
-      // NOT_FOUND is for requested names, not for files.
-      return absl::IsNotFound(state.error) ? absl::InvalidArgumentError(state.error.message())
-                                           : state.error;
+      return AsFailure(state.error);
     }
   }
   return absl::OkStatus();

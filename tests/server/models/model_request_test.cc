@@ -37,6 +37,10 @@ TEST_F(ModelRequestTest, AWrongNameStaysUnloadedToo) {
   ASSERT_THAT(catalog.Unload("empty", std::nullopt), IsOk());
   ASSERT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
   EXPECT_EQ(StateOf(catalog, "empty", 0).phase, ModelPhase::kUnloaded);
+  EXPECT_THAT(catalog.Load("empty", 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found nothing")));
+  EXPECT_THAT(catalog.Load("empty", std::nullopt),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("found nothing")));
 }
 
 TEST_F(ModelRequestTest, AnUnloadedVersionDoesNotMakeWayForAnOlderOne) {
