@@ -125,6 +125,9 @@ void Server::Drain(absl::Duration grace) {
     // what it has not delivered yet.
     (*listener)->AwaitSent(sent);
   }
+  if (state.metrics != nullptr) {
+    state.metrics->RemoveSocket();
+  }
   if (state.exporter != nullptr) {
     state.exporter->Finish();
   }

@@ -70,6 +70,7 @@ class HttpListener::Loop {
     }
   }
 
+  void RemoveSocket() { listening_.file.reset(); }  // Run does not use the file
   /// Ends Run. Any thread.
   void Stop() { eventfd_write(wake_.get(), 1); }
 
@@ -245,7 +246,7 @@ class HttpListener::Loop {
     return count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
-  const ListeningSockets listening_;
+  ListeningSockets listening_;
   const FileDescriptor wake_;
   FileDescriptor spare_;
   const Pages pages_;
@@ -257,6 +258,8 @@ class HttpListener::Loop {
 
 HttpListener::HttpListener(std::string address, std::unique_ptr<Loop> loop)
     : address_(std::move(address)), loop_(std::move(loop)), thread_([this] { loop_->Run(); }) {}
+
+void HttpListener::RemoveSocket() { loop_->RemoveSocket(); }
 
 HttpListener::~HttpListener() {
   loop_->Stop();

@@ -36,6 +36,9 @@ class HttpListener {
   /// listened on.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Start(const std::string& address,
                                                              Pages pages);
+  /// Removes a unix socket from the file system: afterwards another server may have its path.
+  /// Called by one thread.
+  void RemoveSocket();
   /// Closes all connections.
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;

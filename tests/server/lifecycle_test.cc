@@ -211,6 +211,19 @@ TEST(LifecycleTest, AStartThatFailsLeavesNoSocketBehind) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST(LifecycleTest, ADrainedServerHasRemovedAllItsSockets) {
+  const TempFolder folder;
+  const auto path = [&](const char* name) { return "unix:" + folder.path() + "/" + name; };
+  const auto server = Server::Start({.listen = {path("a")},
+                                     .admin_listen = path("b"),
+                                     .health_listen = path("c"),
+                                     .metrics_listen = path("d")});
+  ASSERT_THAT(server, IsOk());
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
+  (*server)->Drain(absl::ZeroDuration());
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
 TEST(LifecycleTest, RefusesAPortThatIsTaken) {
   InProcessServer first;
   EXPECT_THAT(Server::Start({.listen = {first.address()}}),
