@@ -118,9 +118,10 @@ uint16_t PortOf(const FileDescriptor& socket) {
   return bound.port();
 }
 
-absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& text,
-                                              const ListenAddress& address) {
-  ASSIGN_OR_RETURN(std::vector<SocketAddress> addresses, Resolve(text, address));
+// Listens on all of the addresses but those that this machine lacks. If one is taken, it listens on
+// none: callers would reach two servers by one name.
+absl::StatusOr<ListeningSockets> ListenOnAll(const std::string& text,
+                                             std::vector<SocketAddress> addresses) {
   ListeningSockets listening;
   int error = 0;
   uint16_t port = 0;
@@ -129,23 +130,35 @@ absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& text,
       one.port() = port;  // the port that was chosen for the first address
     }
     FileDescriptor listener = IsIpv4Wildcard(one) ? TryListenOnWildcard(one) : TryListen(one);
-    if (listener.get() < 0) {
-      error = errno;
-      // Otherwise callers would reach two servers by one name.
-      if (error == EADDRINUSE && address.port != 0) {
-        return CannotListen(
-            text, absl::StrCat(std::strerror(error), addresses.size() > 1 ? NumericHost(one) : ""));
-      }
+    if (listener.get() >= 0) {
+      port = PortOf(listener);
+      listening.sockets.push_back(std::move(listener));
       continue;
     }
-    port = PortOf(listener);
-    listening.sockets.push_back(std::move(listener));
+    error = errno;
+    if (error == EADDRINUSE) {
+      return CannotListen(
+          text, absl::StrCat(std::strerror(error), addresses.size() > 1 ? NumericHost(one) : ""));
+    }
   }
   if (listening.sockets.empty()) {
     return CannotListen(text, std::strerror(error));
   }
   listening.address = absl::StrCat(text.substr(0, text.rfind(':')), ":", ntohs(port));
   return listening;
+}
+
+absl::StatusOr<ListeningSockets> ListenOnHost(const std::string& text,
+                                              const ListenAddress& address) {
+  ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses, Resolve(text, address));
+  constexpr int kMostTries = 16;
+  for (int tries = 1;; ++tries) {
+    absl::StatusOr<ListeningSockets> listening = ListenOnAll(text, addresses);
+    // A port that is free on the first address may be taken on the next.
+    if (listening.ok() || address.port != 0 || tries == kMostTries) {
+      return listening;
+    }
+  }
 }
 
 bool IsSocket(const std::string& path) {
@@ -156,9 +169,10 @@ bool IsSocket(const std::string& path) {
   return is_socket;
 }
 
-// Returns whether the path, a socket, is one that no process listens on any more.
+// Returns whether the path, a socket, is one that no process listens on any more. Does not wait for
+// a process that stands still.
 bool IsLeftBehind(const SocketAddress& address) {
-  const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   return connect(probe.get(), address.get(), address.size) != 0 && errno == ECONNREFUSED;
 }
 

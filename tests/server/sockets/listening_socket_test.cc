@@ -76,5 +76,18 @@ TEST_F(UnixSocketTest, WhatHasTakenThePlaceOfTheFileStays) {
   EXPECT_TRUE(std::filesystem::exists(path_));
 }
 
+// By one name, callers would reach two servers.
+TEST(ListeningSocketTest, ANameWithAnAddressThatIsTakenIsRefused) {
+  const auto both = ListenOn("localhost:0");
+  if (!both.ok() || both->sockets.size() < 2) {
+    GTEST_SKIP() << "localhost has no two addresses here";
+  }
+  const auto taken = ListenOn("127.0.0.1:0");
+  ASSERT_THAT(taken, IsOk());
+  const std::string address = "localhost:" + taken->address.substr(taken->address.rfind(':') + 1);
+  EXPECT_THAT(ListenOn(address), StatusIs(absl::StatusCode::kUnavailable,
+                                          ::testing::EndsWith("already in use (127.0.0.1)")));
+}
+
 }  // namespace
 }  // namespace attention
