@@ -94,11 +94,8 @@ std::string LogSink::TakePiece() {
   return piece;
 }
 
-bool LogSink::Write(std::string piece) {
-  if (is_mid_line_) {
-    piece.insert(0, "\n");
-  }
-  for (size_t written = 0; written < piece.size();) {
+bool LogSink::Write(const std::string& piece) {
+  for (size_t written = 0; is_mid_line_ || written < piece.size();) {
     pollfd poll_for = {.fd = fd_, .events = POLLOUT, .revents = 0};
     if (poll(&poll_for, 1, kPollMs) == 0) {
       MutexLock lock(mutex_);
@@ -107,25 +104,28 @@ bool LogSink::Write(std::string piece) {
       }
       continue;
     }
-    const ssize_t bytes =
-        write(fd_, piece.data() + written, std::min(kPieceBytes, piece.size() - written));
+    const bool ends_line = is_mid_line_ && written == 0;
+    const ssize_t bytes = ends_line ? write(fd_, "\n", 1)
+                                    : write(fd_, piece.data() + written,
+                                            std::min(kPieceBytes, piece.size() - written));
     if (bytes < 0 && errno != EINTR && errno != EAGAIN) {  // the pipe is closed, the disk is full
       MutexLock lock(mutex_);
       left_out_ +=
-          std::count(piece.begin() + static_cast<std::ptrdiff_t>(written), piece.end(), '\n') -
-          (is_mid_line_ && written == 0 ? 1 : 0);  // that line has been counted
+          std::count(piece.begin() + static_cast<std::ptrdiff_t>(written), piece.end(), '\n');
       is_mid_line_ = written > 0 ? piece[written - 1] != '\n' : is_mid_line_;
       return true;
     }
-    written += bytes < 0 ? 0 : static_cast<size_t>(bytes);
+    if (bytes > 0 && ends_line) {
+      is_mid_line_ = false;
+    } else if (bytes > 0) {
+      written += static_cast<size_t>(bytes);
+    }
   }
-  is_mid_line_ = false;
   return true;
 }
 
 void LogSink::Run() {
-  for (std::string piece = TakePiece(); !piece.empty() && Write(std::move(piece));
-       piece = TakePiece()) {
+  for (std::string piece = TakePiece(); !piece.empty() && Write(piece); piece = TakePiece()) {
   }
 }
 

@@ -40,7 +40,7 @@ class LogSink {
   /// Queues the line about lines left out, unless there is no memory for it.
   void ReportLeftOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Returns false when the sink ends first.
-  bool Write(std::string piece);
+  bool Write(const std::string& piece);
 
   const int fd_;
   const size_t max_bytes_;
@@ -54,7 +54,8 @@ class LogSink {
   /// The part of left_out_ that no line has reported yet.
   int64_t unreported_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
-  /// Whether an error has ended the last write in the middle of a line. Of the thread alone.
+  /// Whether an error has ended the last write in the middle of a line, which is to be ended first.
+  /// Of the thread alone.
   bool is_mid_line_ = false;
   std::thread thread_;
 };
