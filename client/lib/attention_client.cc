@@ -58,8 +58,11 @@ absl::Status Explain(const absl::Status& status, const Attempts& attempts,
                     absl::StrCat(text, " (the server's flag --max-message-bytes sets the limit)"));
   }
   if (absl::StrContains(text, "metadata size exceeds")) {
-    return WithText(status,
-                    absl::StrCat(text, " (the server's flag --max-header-bytes sets the limit)"));
+    return WithText(
+        status,
+        absl::StrCat(
+            text,
+            " (of metadata that is sent, the server's flag --max-header-bytes sets the limit)"));
   }
   return status;
 }

@@ -42,7 +42,7 @@ export function fromStatus(error: unknown, server: string, timeoutMs: number): u
   } else if (message.includes("larger than max")) {
     message += " (the server's flag --max-message-bytes sets the limit)";
   } else if (message.includes("metadata size exceeds")) {
-    message += " (the server's flag --max-header-bytes sets the limit)";
+    message += " (of metadata that is sent, the server's flag --max-header-bytes sets the limit)";
   }
   const trailers: Record<string, string> = {};
   const metadata = "metadata" in error ? (error.metadata as Metadata | undefined) : undefined;

@@ -111,7 +111,7 @@ def from_rpc(error: Any, server: str, timeout: float) -> AttendError:
     elif "larger than max" in message:
         message += " (the server's flag --max-message-bytes sets the limit)"
     elif "metadata size exceeds" in message:
-        message += " (the server's flag --max-header-bytes sets the limit)"
+        message += " (of metadata that is sent, the server's flag --max-header-bytes sets the limit)"
     trailers = {key: value for key, value in error.trailing_metadata() or () if isinstance(value, str)}
     pushback = trailers.get("grpc-retry-pushback-ms", "")
     retry_after = int(pushback) / 1000 if pushback.isdigit() else None
