@@ -41,6 +41,38 @@ absl::Status AsFailure(const absl::Status& error) {
   return absl::IsNotFound(error) ? absl::InvalidArgumentError(error.message()) : error;
 }
 
+/// Chooses which versions of a name serve. It is asked for each from the highest down, and told how
+/// it went before it is asked for the next.
+class VersionChoice {
+ public:
+  VersionChoice(const VersionPolicy& policy, bool is_unloaded)
+      : policy_(policy), is_satisfied_(is_unloaded) {}
+
+  bool Wants(int64_t number, const ServedVersion& version) const {
+    if (version.is_gone()) {  // what cannot be loaded replaces no older version
+      return has_failed_ && !serves_ && !is_satisfied_ && version.is_wanted() != false;
+    }
+    return version.is_wanted().value_or(!is_satisfied_ && policy_.Includes(number));
+  }
+
+  void Note(int64_t number, const ServedVersion& version, bool is_wanted) {
+    if (is_wanted && !version.is_gone()) {
+      has_failed_ = has_failed_ || version.state().phase == ModelPhase::kFailed;
+      serves_ = serves_ || version.state().is_serving;
+    }
+    const bool may_satisfy =
+        version.is_gone() ? is_wanted : !is_satisfied_ && policy_.Includes(number);
+    if (may_satisfy && policy_.kind == VersionPolicy::Kind::kLatest) {
+      // A version that was unloaded on request is not replaced by an older one.
+      is_satisfied_ = version.state().is_serving || version.is_wanted() == false;
+    }
+  }
+
+ private:
+  const VersionPolicy& policy_;
+  bool is_satisfied_, has_failed_ = false, serves_ = false;
+};
+
 /// Returns the device on which a folder lies; 0 if there is no folder.
 uint64_t DeviceOf(const std::string& folder) {
   struct stat found = {};
@@ -171,40 +203,19 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
   if (known == names_.end()) {
     return;
   }
-  const VersionPolicy& policy = folder_.versions.Of(name);
-  // Unless a version was loaded by its number.
-  const bool is_unloaded =
-      known->second.is_unloaded &&
-      std::none_of(known->second.versions.begin(), known->second.versions.end(),
-                   [](const auto& entry) { return entry.second.is_wanted() == true; });
-  bool is_satisfied = known->second.is_unloaded;
-  bool has_failed = false, serves = false;
-  std::vector<ServedVersion*> unwanted;
   std::map<int64_t, ServedVersion>& versions = known->second.versions;
+  VersionChoice choice(folder_.versions.Of(name), known->second.is_unloaded);
+  std::vector<ServedVersion*> unwanted;
   for (auto item = versions.rbegin(); item != versions.rend(); ++item) {
     ServedVersion& version = item->second;
-    if (version.is_gone()) {
-      // What cannot be loaded replaces no older version.
-      const bool stays = has_failed && !serves && version.is_wanted().value_or(!is_unloaded);
-      is_satisfied = is_satisfied || (stays && policy.kind == VersionPolicy::Kind::kLatest);
-      if (!stays) {
-        unwanted.push_back(&version);
-      }
-      continue;
-    }
-    const bool is_policys = !is_satisfied && policy.Includes(item->first);
-    const bool is_of_name = item->first == kWholeName && !is_unloaded;
-    if (version.is_wanted().value_or(is_policys) || is_of_name) {
-      EnsureServing(version, occasion);
-      has_failed = has_failed || version.state().phase == ModelPhase::kFailed;
-      serves = serves || version.state().is_serving;
-    } else {
+    const bool is_wanted =
+        item->first == kWholeName ? IsAsked(known->second) : choice.Wants(item->first, version);
+    if (!is_wanted) {
       unwanted.push_back(&version);
+    } else if (!version.is_gone()) {
+      EnsureServing(version, occasion);
     }
-    if (is_policys && policy.kind == VersionPolicy::Kind::kLatest) {
-      // A version that was unloaded on request is not replaced by an older one.
-      is_satisfied = version.state().is_serving || version.is_wanted() == false;
-    }
+    choice.Note(item->first, version, is_wanted);
   }
   // Unwanted versions are withdrawn after their replacements serve.
   for (ServedVersion* version : unwanted) {
@@ -216,6 +227,12 @@ void ModelCatalog::Settle(const std::string& name, Occasion occasion) {
   known->second.is_pending = false;
   Post(name);
   environment_.free_unused();
+}
+
+bool ModelCatalog::IsAsked(const Name& name) {
+  return !name.is_unloaded || std::ranges::any_of(name.versions, [](const auto& entry) {
+    return entry.second.is_wanted() == true;
+  });
 }
 
 void ModelCatalog::EnsureServing(ServedVersion& version, Occasion occasion) {

@@ -69,6 +69,8 @@ class ModelCatalog {
   /// Loads and withdraws versions until the name is as wanted.
   void Settle(const std::string& name, Occasion occasion);
   void EnsureServing(ServedVersion& version, Occasion occasion);
+  /// Returns whether some version of the name is to serve: the error of its folder then shows.
+  static bool IsAsked(const Name& name);
   /// Returns the failure of the highest version, or of `version`.
   static absl::Status FailureOf(const Name& name, std::optional<int64_t> version);
   /// Updates States, health and the repository.

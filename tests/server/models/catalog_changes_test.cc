@@ -142,6 +142,21 @@ TEST_F(ModelCatalogTest, AVersionThatLeavesTheFolderServesUntilANewerOneCanBeLoa
   EXPECT_THAT(catalog.States(), SizeIs(1));
 }
 
+TEST_F(ModelCatalogTest, AllVersionsThatLeaveTheFolderServeUntilANewerOneCanBeLoaded) {
+  folder_.Put("m/1", "1");
+  folder_.Put("m/2", "2");
+  ModelCatalog catalog = MakeCatalog(Policies("all"));
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  folder_.Remove("m/1");
+  folder_.Remove("m/2");
+  folder_.Put("m/3", "broken");
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("m:1=1", "m:2=2"));
+  folder_.Put("m/3", "3");
+  ASSERT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
+  EXPECT_THAT(Serving(), ElementsAre("m:3=3"));
+}
+
 TEST_F(ModelCatalogTest, AVersionThatLeavesTheFolderCanBeUnloaded) {
   folder_.Put("m/1", "1");
   ModelCatalog catalog = MakeCatalog();
