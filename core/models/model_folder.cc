@@ -103,21 +103,26 @@ FoundVersion LookAtVersion(const std::string& root, const std::string& path) {
   return version;
 }
 
-/// The levels of folders, below that of a version, in which the shards of its index may change.
+/// The levels of folders below that of a version, and the files in them, whose changes are seen: an
+/// index has shards there. More are something else, and would take time at each poll.
 constexpr int kFolderDepth = 4;
+constexpr int kMostFilesBelow = 4096;
 
 /// Appends the stamps of what is in the folder `folder`/`below`, and in its own folders. Links to
 /// folders are not followed: they might lead anywhere.
-void AppendStamps(const std::string& folder, const std::string& below, int depth,
+void AppendStamps(const std::string& folder, const std::string& below, int depth, int& files_left,
                   std::string& fingerprint) {
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(folder + below);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    if (!below.empty() && files_left-- <= 0) {
+      return;
+    }
     const std::string own = absl::StrCat(below, "/", name);
     // A dangling link counts too: its target may be created later.
     absl::StrAppend(&fingerprint, own, ":", FileStamp(folder + own), "\n");
     std::error_code error;
     if (depth > 0 && fs::is_directory(fs::symlink_status(folder + own, error))) {
-      AppendStamps(folder, own, depth - 1, fingerprint);
+      AppendStamps(folder, own, depth - 1, files_left, fingerprint);
     }
   }
 }
@@ -205,7 +210,8 @@ absl::StatusOr<FoundModels> ScanModelFolder(const std::string& folder) {
 
 std::string FingerprintOf(const std::string& folder) {
   std::string fingerprint;
-  AppendStamps(folder, "", kFolderDepth, fingerprint);
+  int files_left = kMostFilesBelow;
+  AppendStamps(folder, "", kFolderDepth, files_left, fingerprint);
   return fingerprint;
 }
 

@@ -26,7 +26,7 @@ struct FoundVersion {
   /// The canonical path of the version's folder.
   std::string folder;
   /// A text that changes when a file is added, removed, replaced or written to, also in folders
-  /// below.
+  /// below (of their first 4,096 files).
   std::string fingerprint;
   /// Why the version cannot be loaded: a path that leads out of the folder, no config.json.
   absl::Status status = {};

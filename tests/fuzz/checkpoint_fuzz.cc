@@ -30,7 +30,9 @@ class Checkpoints {
   std::string FolderOf(const std::string& name) const {
     const fs::path source = fs::path(ATTEND_TEST_DATA) / "models" / name;
     std::error_code too_long;  // a name can be
-    if (name.empty() || name.find_first_of("/.") != name.npos || !fs::exists(source, too_long)) {
+    // A path ends at a zero byte.
+    if (name.empty() || name.find_first_of(std::string_view("/.\0", 3)) != name.npos ||
+        !fs::exists(source, too_long)) {
       return "";
     }
     const fs::path copy = fs::path(root_) / name;

@@ -1,6 +1,8 @@
 #include "core/models/model_folder.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
@@ -184,6 +186,15 @@ TEST_F(ScanModelFolderTest, TheFingerprintTellsWritingBelow) {
   EXPECT_NE(before, written);
   Write("a/weights/other.safetensors");
   EXPECT_NE(written, Scan());
+}
+
+TEST_F(ScanModelFolderTest, OfManyFilesBelowTheFirstAreLookedAt) {
+  Write("a/config.json");
+  for (int i = 0; i < 5000; ++i) {
+    Write("a/data/" + std::to_string(10'000 + i));
+  }
+  const std::string fingerprint = Scan().at("a").versions.at(1).fingerprint;
+  EXPECT_EQ(std::count(fingerprint.begin(), fingerprint.end(), '\n'), 2 + 4096);
 }
 
 TEST_F(ScanModelFolderTest, TellsThatTheFolderIsNone) {
