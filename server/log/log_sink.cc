@@ -104,7 +104,7 @@ bool LogSink::Write(const std::string& piece) {
       }
       continue;
     }
-    const bool ends_line = is_mid_line_ && written == 0;
+    const bool ends_line = is_mid_line_;
     const ssize_t bytes = ends_line ? write(fd_, "\n", 1)
                                     : write(fd_, piece.data() + written,
                                             std::min(kPieceBytes, piece.size() - written));

@@ -96,22 +96,22 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
   PackedBatch packed(batch, workspace_);
   outcome.padding_tokens = packed.num_rows() - batch.tokens;
   outcome.copied_bytes = packed.input_bytes();
-  RunCallbacks blocks;
+  RunCallbacks callbacks;
   if (batch.is_long || WantsRows(batch)) {
-    blocks.yield = [&] {
+    callbacks.yield = [&] {
       ++steps_;
       return interlude ? Pause(batch, interlude, passed_ns) : !IsAbandoned(batch);
     };
-    blocks.block_rows = BlockRows(batch, workspace_.pool(), blocks.yield);
-    blocks.on_rows = [&](const RowRange& rows) {
+    callbacks.block_rows = BlockRows(batch, workspace_.pool(), callbacks.yield);
+    callbacks.on_rows = [&](const RowRange& rows) {
       const auto [job, sequence] = packed.OwnerOf(rows.sequence);
       if (job->description().wants_rows) {
         job->OnRows({sequence, rows.first_row, rows.rows});
       }
-      return blocks.yield();
+      return callbacks.yield();
     };
   }
-  return packed.Compute(blocks);
+  return packed.Compute(callbacks);
 }
 
 BatchOutcome BatchRunner::Run(const Batch& batch, const Interlude& interlude) {

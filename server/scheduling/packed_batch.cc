@@ -143,14 +143,14 @@ std::pair<Job*, int64_t> PackedBatch::OwnerOf(int64_t sequence) const {
   return {sequences_[sequence].job, sequences_[sequence].index};
 }
 
-absl::Status PackedBatch::Compute(const RunCallbacks& blocks) {
+absl::Status PackedBatch::Compute(const RunCallbacks& callbacks) {
   if (sequences_.empty()) {
     return absl::OkStatus();
   }
   if (key_.model == nullptr) {
-    return RunAttention(blocks);
+    return RunAttention(callbacks);
   }
-  return key_.is_stack() ? RunStack(blocks) : RunLayer(blocks);
+  return key_.is_stack() ? RunStack(callbacks) : RunLayer(callbacks);
 }
 
 MatrixView PackedBatch::RowsOf(Operand operand) const {
@@ -163,7 +163,7 @@ std::optional<MatrixView> PackedBatch::MemoryOf(Operand operand) const {
   return static_cast<int>(operand) < num_operands_ ? std::optional(RowsOf(operand)) : std::nullopt;
 }
 
-absl::Status PackedBatch::RunStack(const RunCallbacks& blocks) {
+absl::Status PackedBatch::RunStack(const RunCallbacks& callbacks) {
   std::vector<ModelSequence> sequences;
   sequences.reserve(sequences_.size());
   for (const Sequence& s : sequences_) {
@@ -188,15 +188,15 @@ absl::Status PackedBatch::RunStack(const RunCallbacks& blocks) {
   RETURN_IF_ERROR(key_.model->Forward({.hidden_states = RowsOf(Operand::kQuery),
                                        .memory = MemoryOf(Operand::kKey),
                                        .sequences = sequences,
-                                       .yield = blocks.yield},
+                                       .yield = callbacks.yield},
                                       workspace_));
-  for (int64_t i = 0; blocks.on_rows && i < std::ssize(sequences); ++i) {
-    blocks.on_rows({i, 0, sequences[i].output.rows});
+  for (int64_t i = 0; callbacks.on_rows && i < std::ssize(sequences); ++i) {
+    callbacks.on_rows({i, 0, sequences[i].output.rows});
   }
   return absl::OkStatus();
 }
 
-absl::Status PackedBatch::RunLayer(const RunCallbacks& blocks) {
+absl::Status PackedBatch::RunLayer(const RunCallbacks& callbacks) {
   const MultiHeadAttention& layer = key_.model->layer(key_.layer);
   const int64_t d_model = layer.shape().d_model;
   std::vector<LayerSequence> sequences;
@@ -221,9 +221,9 @@ absl::Status PackedBatch::RunLayer(const RunCallbacks& blocks) {
                     .memory = MemoryOf(Operand::kKey),
                     .memory_values = MemoryOf(Operand::kValue),
                     .sequences = sequences,
-                    .on_rows = blocks.on_rows,
-                    .block_rows = blocks.block_rows,
-                    .yield = blocks.yield},
+                    .on_rows = callbacks.on_rows,
+                    .block_rows = callbacks.block_rows,
+                    .yield = callbacks.yield},
                    workspace_);
 }
 
@@ -246,7 +246,7 @@ absl::Status PackedBatch::AppendToCaches(std::vector<AttentionSequence>& sequenc
   return absl::OkStatus();
 }
 
-absl::Status PackedBatch::RunAttention(const RunCallbacks& blocks) {
+absl::Status PackedBatch::RunAttention(const RunCallbacks& callbacks) {
   const HeadsView query =
       HeadsOf(RowsOf(Operand::kQuery).data, key_.dtype, key_.num_heads, key_.head_dim);
   const HeadsView key =
@@ -274,7 +274,7 @@ absl::Status PackedBatch::RunAttention(const RunCallbacks& blocks) {
   RETURN_IF_ERROR(AppendToCaches(sequences));
   return ScaledDotProductAttention(
       sequences, workspace_,
-      {blocks.on_rows, blocks.block_rows, {blocks.yield, SliceFlops(workspace_.pool())}});
+      {callbacks.on_rows, callbacks.block_rows, {callbacks.yield, SliceFlops(workspace_.pool())}});
 }
 
 }  // namespace attention

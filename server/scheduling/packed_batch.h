@@ -35,7 +35,7 @@ class PackedBatch {
 
   /// Runs the computation. Sequences of `RowRange` are counted over the whole batch. CANCELLED when
   /// on_rows or yield returned false; otherwise the errors of the core.
-  absl::Status Compute(const RunCallbacks& blocks);
+  absl::Status Compute(const RunCallbacks& callbacks);
 
   int64_t num_rows() const { return num_rows_; }
   /// Returns the size of the operands in bytes, each rounded up to whole cache lines.
@@ -68,9 +68,9 @@ class PackedBatch {
   /// sequence, `next` that of the next job, or null.
   void AddCopies(const Sequence& first, const Sequence* next, int64_t most_bytes,
                  std::vector<Copy>& copies) const;
-  absl::Status RunLayer(const RunCallbacks& blocks);
-  absl::Status RunStack(const RunCallbacks& blocks);
-  absl::Status RunAttention(const RunCallbacks& blocks);
+  absl::Status RunLayer(const RunCallbacks& callbacks);
+  absl::Status RunStack(const RunCallbacks& callbacks);
+  absl::Status RunAttention(const RunCallbacks& callbacks);
   absl::Status AppendToCaches(std::vector<AttentionSequence>& sequences);
   MatrixView RowsOf(Operand operand) const;
   /// Returns null when the batch has no such operand.

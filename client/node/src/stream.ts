@@ -70,7 +70,6 @@ export class AttendStream implements AsyncIterable<Block> {
 }
 
 /** Throws the error of a stream that is read again. */
-// eslint-disable-next-line require-yield
 async function* failed(error: unknown): AsyncGenerator<never, void, undefined> {
   throw error;
 }
