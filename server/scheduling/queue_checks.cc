@@ -100,6 +100,13 @@ absl::Status RequestQueue::SpreadRetries(const Candidate& candidate, const absl:
   return Refuse(status.code(), std::string(status.message()), later);
 }
 
+int64_t RequestQueue::CountedNs(int64_t added_ns) const {
+  const auto share_ns = static_cast<int64_t>(static_cast<double>(limits_.max_wait_ns) *
+                                             (kShareOfTenant / (kShareOfTenant + 1)));
+  // At least 1, so that with a limit of 0 no job waits for another.
+  return std::min(added_ns, std::max<int64_t>(1, share_ns));
+}
+
 absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   if (is_closed_) {
     return Draining();
@@ -116,7 +123,8 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
                                   candidate.bytes, " more would exceed the limit of ",
                                   limits_.max_bytes, " (--max-queue-bytes)"));
   }
-  if (requests_.used() > 0 && work_ns_.used() + candidate.work.added_ns > limits_.max_wait_ns) {
+  if (requests_.used() > 0 &&
+      counted_ns_.used() + CountedNs(candidate.work.added_ns) > limits_.max_wait_ns) {
     return RefuseFor(
         candidate, RefusalReason::kQueueWait,
         absl::StrCat("the queue is full: the waiting requests take about ",
@@ -155,8 +163,8 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   for (const Part& part :
        {Part{requests_, named.requests, 1, RefusalReason::kQueueRequests, "--max-queue-requests"},
         Part{bytes_, named.bytes, candidate.bytes, RefusalReason::kQueueBytes, "--max-queue-bytes"},
-        Part{work_ns_, named.work_ns, candidate.work.added_ns, RefusalReason::kQueueWait,
-             "--max-queue-wait"}}) {
+        Part{counted_ns_, named.work_ns, CountedNs(candidate.work.added_ns),
+             RefusalReason::kQueueWait, "--max-queue-wait"}}) {
     const bool exceeds_account = !part.all.Allows(account, part.more);
     if (!exceeds_account && AccountShares::Allows(part.own_of_tenant, part.more, part.all.used(),
                                                   part.all.limit(), kShareOfTenant)) {

@@ -53,6 +53,7 @@ void RequestQueue::CountEntry(const Entry& entry, int sign) {
   flow.bytes += sign * job.size_bytes;
   flow.requests += sign;
   work_ns_.Add(account, sign * added_ns);
+  counted_ns_.Add(account, sign * CountedNs(added_ns));
   bytes_.Add(account, sign * job.size_bytes);
   requests_.Add(account, sign);
   tokens_ += sign * job.tokens;
@@ -91,7 +92,7 @@ void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
   job->set_expected_time(nanoseconds(work.alone_ns));
   const JobDescription& description = job->description();
   const RequestClass& request_class = description.request_class;
-  for (AccountShares* const shares : {&work_ns_, &bytes_, &requests_}) {
+  for (AccountShares* const shares : {&work_ns_, &counted_ns_, &bytes_, &requests_}) {
     shares->Prepare(request_class.account);  // so that counting below does not throw
   }
   const RequestFlows::Iterator place = flows_.Enter(request_class);

@@ -28,7 +28,8 @@ namespace attention {
 struct QueueLimits {
   int64_t max_bytes = 0;
   int64_t max_requests = 0;
-  /// The maximum estimated work, in nanoseconds.
+  /// The maximum estimated work, in nanoseconds. One job counts as at most 4/5 of it,
+  /// the share of a tenant, so that a job that is longer leaves room for others.
   int64_t max_wait_ns = std::numeric_limits<int64_t>::max();
 };
 
@@ -196,6 +197,8 @@ class RequestQueue {
   /// it, which may return first.
   absl::Status SpreadRetries(const Candidate& candidate, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Returns what a job counts towards max_wait_ns.
+  int64_t CountedNs(int64_t added_ns) const;
   void Insert(JobPointer job, const WorkEstimate& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Adds the job to all counts with sign 1, and removes it with sign -1.
   void CountEntry(const Entry& entry, int sign) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -225,6 +228,7 @@ class RequestQueue {
   AccountShares requests_ ABSL_GUARDED_BY(mutex_){limits_.max_requests};
   AccountShares bytes_ ABSL_GUARDED_BY(mutex_){limits_.max_bytes};
   AccountShares work_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
+  AccountShares counted_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
   int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
   TimePoint delay_end_ ABSL_GUARDED_BY(mutex_);  // until when WaitAndTake waits for jobs
   WaitSpare spare_ ABSL_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 
 import itertools
 
+import grpc
 import numpy as np
 
 from attack import SERVICE, attack, drain, first
@@ -111,6 +112,17 @@ def narrow_heads(target):
 @attack("524,288 rows of four narrow heads, given up", flags=("--threads=2",), inflated_mib=24)
 def narrow_rows(target):
     target.call(target.channel(), ATTEND, bare(1 << 19, heads=4), timeout=1, is_compressed=True).code()
+
+
+@attack("two requests of minutes, of which one waits", flags=("--threads=2",), inflated_mib=48)
+def minutes(target):
+    message = bare(1 << 19, heads=4)
+    calls = [target.call(target.channel(), ATTEND, message, timeout=3600, is_compressed=True) for _ in range(2)]
+    for call in calls:
+        try:
+            call.result(timeout=1)  # while others ask
+        except (grpc.FutureTimeoutError, grpc.RpcError):
+            call.cancel()
 
 
 @attack("32 million keys of a narrow head", flags=("--threads=2",), inflated_mib=245)

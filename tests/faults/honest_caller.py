@@ -38,7 +38,7 @@ class Caller:
         try:
             reply = self._attend(self._message, timeout=harness.PATIENCE_S, metadata=[("attend-tenant", "honest")])
         except grpc.RpcError as error:
-            return error.code().name
+            return f"{error.code().name}:{error.details()}".replace(" ", "_")
         return hashlib.sha256(reply.output.data).hexdigest()[:16]
 
 

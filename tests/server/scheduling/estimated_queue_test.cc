@@ -22,7 +22,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST_F(EstimatedQueueTest, RefusesMoreWorkThanMayWaitAndSaysWhenToTryAgain) {
-  PushOf({}, 900);
+  PushOf({}, 500);
+  PushOf({}, 400);
   const absl::Status status = Push(queue_, FakeJob::Make(), Takes(200));
   EXPECT_THAT(
       status,
@@ -33,12 +34,13 @@ TEST_F(EstimatedQueueTest, RefusesMoreWorkThanMayWaitAndSaysWhenToTryAgain) {
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->estimated_wait_ms, 900);
   EXPECT_EQ(refusal->retry_after_ms, 450) << "when half of it is done";
-  EXPECT_EQ(queue_.state().requests, 1);
+  EXPECT_EQ(queue_.state().requests, 2);
   EXPECT_EQ(queue_.state().work_ns, 900 * kMillisecond);
 }
 
 TEST_F(EstimatedQueueTest, TellsThoseRefusedTogetherToComeBackOneAfterTheOther) {
-  PushOf({}, 900);
+  PushOf({}, 500);
+  PushOf({}, 400);
   std::vector<int64_t> retries_ms;
   for (int i = 0; i < 8; ++i) {
     retries_ms.push_back(RefusalOf(Push(queue_, FakeJob::Make(), Takes(200)))->retry_after_ms);
@@ -197,6 +199,22 @@ TEST_F(EstimatedQueueTest, ATenantLeavesRoomForAnother) {
                                "tenant \"greedy\" has used its share of the queue: 17 requests "
                                "of 1700 bytes and about 850 ms wait"));
   EXPECT_EQ(ReasonOf(status), RefusalReason::kTenantShare) << "another waits";
+}
+
+TEST_F(EstimatedQueueTest, AJobThatIsLongerThanTheLimitLeavesRoomForOthers) {
+  const RequestClass greedy = {.tenant = "greedy", .account = "a machine"};
+  PushOf(greedy, 170'000);
+  EXPECT_EQ(queue_.state().work_ns, 170'000 * kMillisecond) << "whatever counts";
+  PushOf({.tenant = "modest", .account = "a machine"}, 10);
+  PushOf({.account = "another machine"}, 100);
+  for (const RequestClass& request_class : {greedy, RequestClass{.account = "a third machine"}}) {
+    const absl::Status status =
+        Push(queue_, FakeJob::Make({.request_class = request_class}), Takes(170'000));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                                 HasSubstr("the waiting requests take about 170110 ms")));
+  }
+  EXPECT_THAT(Push(queue_, FakeJob::Make({.request_class = greedy}), Takes(1)),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("about 170010 ms wait")));
 }
 
 TEST_F(EstimatedQueueTest, AnAccountHasOneShareWhateverItsPrioritiesAndNames) {
