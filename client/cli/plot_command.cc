@@ -27,6 +27,8 @@ constexpr char kPlotExamples[] = R"(Examples:
 html shows all layers and heads as small maps, one as a large map, and lists of the largest weights.
 svg shows up to four maps with their tokens, or all of them in a grid. Cells that are hidden from a
 row are striped (dots in the terminal); request options and the model's layers say which they are.
+With --layer N that layer runs alone, on embeddings or the rows that are sent; without, all layers
+run, and the weights are those that each has in the model.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
@@ -85,7 +87,7 @@ std::string Draw(const PlotFlags& flags, const AttentionPicture& picture) {
   const std::string format = FormatOf(flags);
   return format == "terminal" ? TerminalPicture(picture, TerminalOf(flags))
          : format == "svg" ? SvgPicture(picture, {.sequence = flags.sequence, .mean = flags.mean})
-                           : HtmlPicture(picture);
+                           : HtmlPicture(picture, flags.sequence);
 }
 
 absl::Status Plot(const PlotFlags& flags) {

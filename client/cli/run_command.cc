@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands.h"
@@ -52,6 +53,7 @@ struct RunFlags {
   std::string protocol = "native";
 
   bool is_native() const { return protocol == "native"; }
+  bool wants_scores() const { return weights || log_sum_exp || top_k > 0; }
 };
 
 absl::StatusOr<AttendResult> CallServer(AttentionClient& client, const AttendRequest& request,
@@ -84,14 +86,22 @@ absl::StatusOr<AnswerCheck> Verify(AttentionClient& client, const AttendRequest&
   return CheckAnswer(&model, request, result);
 }
 
-/// Weights and sums are those of one attention, which a stack of layers is not.
+/// Weights and sums are those of one attention, which a stack of layers is not; chosen layers are
+/// those of a stack.
 absl::Status CheckScores(const RunFlags& flags, const std::vector<v1::Model>& models) {
-  const bool wants_scores = flags.weights || flags.log_sum_exp || flags.top_k > 0;
-  if (!wants_scores || flags.request.run.layer.has_value() || !flags.request.query.empty()) {
+  if (flags.request.run.layer.has_value() || !flags.request.query.empty()) {
     return absl::OkStatus();
   }
   for (const v1::Model& model : models) {
-    if (model.name() == flags.request.model && model.has_stack()) {
+    if (model.name() != flags.request.model) {
+      continue;
+    }
+    if (!model.has_stack() && !flags.request.run.weights_layers.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--weights-layers needs a stack of layers, and ", model.name(),
+                       " is one layer; --weights gets its weights"));
+    }
+    if (model.has_stack() && flags.wants_scores()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--weights, --top-k and --log-sum-exp need one --layer of ", model.name(),
                        "; --weights-layers 0,1 gets the weights of layers while all of them run"));
@@ -178,8 +188,13 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command->footer(absl::StrCat(kShapeLegend, kRunExamples));
   command->callback([flags, &exit_code] {
     RequireUsage(CheckRequestFlags(flags->request));
-    RequireUsage(
-        CheckRules({{flags->stream && !flags->is_native(), "--stream needs --protocol native"}}));
+    const bool has_more_than_output =
+        flags->wants_scores() || !flags->request.run.weights_layers.empty();
+    RequireUsage(CheckRules(
+        {{flags->stream && !flags->is_native(), "--stream needs --protocol native"},
+         {absl::EndsWith(flags->output, ".npy") && has_more_than_output,
+          "--output: expected FILE.safetensors, since FILE.npy holds one tensor, and --weights, "
+          "--top-k, --log-sum-exp or --weights-layers asks for more"}}));
     exit_code = ExitCodeOf(Run(*flags));
   });
 }

@@ -104,10 +104,13 @@ absl::StatusOr<AnswerCheck> CompareAnswer(const ExpectedAnswer& expected,
         absl::StrCat("output: expected ", expected.output.size(), " elements, found [",
                      absl::StrJoin(result.output.shape(), ", "), "]"));
   }
-  AnswerCheck check{.relative_l2 = reference::RelativeL2(
-                        DoublesOf(result.output, 0, result.output.num_elements()), expected.output),
-                    .tolerance = tolerance,
-                    .others_tolerance = tolerance};
+  AnswerCheck check{
+      .relative_l2 = reference::RelativeL2(
+          DoublesOf(result.output, 0, result.output.num_elements()), expected.output),
+      .tolerance = tolerance,
+      .others_tolerance = tolerance,
+      .num_not_finite = std::count_if(expected.output.begin(), expected.output.end(),
+                                      [](double value) { return !std::isfinite(value); })};
   if (result.output.dtype() == Dtype::kBf16) {
     // Of few numbers rounding alone can take the whole tolerance.
     constexpr double kMost = 6e-3;

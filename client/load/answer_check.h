@@ -19,6 +19,8 @@ struct AnswerCheck {
   double tolerance = 0.0;
   /// The tolerance of the other tensors, which are not rounded to the output's dtype.
   double others_tolerance = 0.0;
+  /// The number of output values that are expected to be NaN or infinite.
+  int64_t num_not_finite = 0;
   /// The relative errors of the other tensors of all sequences, by their names in the answer:
   /// "weights", "log_sum_exp", "top_weights".
   std::map<std::string, double> others_relative_l2 = {};

@@ -106,6 +106,9 @@ std::string DescribeOptions(const AttendRequest& request) {
     text = absl::StrCat(", ", absl::StripAsciiWhitespace(text).substr(0, kMaxOptionsShown),
                         text.size() > kMaxOptionsShown ? "..." : "");
   }
+  if (request.options.has_causal()) {
+    absl::StrAppend(&text, request.options.causal() ? ", causal" : ", not causal");
+  }
   if (request.bias != nullptr) {
     absl::StrAppend(&text, ", bias ", ShapeText(request.bias->shape()));
   }

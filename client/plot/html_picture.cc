@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -11,6 +12,7 @@
 #include "client/page/escape.h"
 #include "client/page/page.h"
 #include "client/plot/picture_facts.h"
+#include "core/runtime/counted.h"
 
 namespace attention {
 
@@ -49,6 +51,7 @@ constexpr char kMap[] = R"html(
 <p id="readout" aria-live="polite"></p>
 <div id="legend">
 <div id="scale"><canvas id="ramp" aria-hidden="true"></canvas><div id="ramp-ticks"></div></div>
+<div id="pooled-note" hidden></div>
 <div id="hidden-note"><span class="swatch"></span>hidden from a row: <bdi id="hidden-by"></bdi></div>
 </div>
 </section>
@@ -61,31 +64,44 @@ constexpr char kMap[] = R"html(
 
 }  // namespace
 
-std::string HtmlPicture(const AttentionPicture& picture) {
+std::string HtmlPicture(const AttentionPicture& picture, int64_t sequence) {
   Page page{.title = picture.title,
-            .body = absl::StrCat("<h1><bdi>", EscapeHtml(picture.title), "</bdi></h1>\n",
-                                 "<p class=\"muted\"><bdi>", EscapeHtml(picture.source),
-                                 "</bdi></p>\n<p class=\"muted\">", NumCells(picture),
-                                 " weights, kept in steps of 0.0015%.</p>\n", kOverview, kMap),
+            .body = absl::StrCat(
+                "<h1><bdi>", EscapeHtml(picture.title), "</bdi></h1>\n", "<p class=\"muted\"><bdi>",
+                EscapeHtml(picture.source), "</bdi></p>\n<p class=\"muted\">",
+                Counted(NumCells(picture), "weight"), ", kept in 16 bits.</p>\n", kOverview, kMap),
             .styles = {&kPlotStyle},
             .scripts = {&kPlotDataScript, &kPlotHeatScript, &kPlotPageScript},
             .data = PageData(picture)};
+  page.data["firstSequence"] = sequence;
   return PageHtml(page);
 }
 
 namespace {
 
-std::string PackedWeights(const Tensor& weights) {
-  std::string bytes;
-  bytes.reserve(weights.num_elements() * 2);
-  const float* values = weights.as<float>();
-  for (int64_t i = 0; i < weights.num_elements(); ++i) {
-    const auto code = static_cast<uint32_t>(
-        std::lround(std::clamp(static_cast<double>(values[i]), 0.0, 1.0) * 65535));
+/// Appends the weights of a head as PageData describes them.
+void PackHead(std::span<const float> weights, float largest, std::string& bytes) {
+  for (const float weight : weights) {
+    const double share = largest > 0 ? static_cast<double>(weight) / largest : 0.0;
+    const auto code = static_cast<uint32_t>(std::lround(std::sqrt(share) * 65535));
     bytes.push_back(static_cast<char>(code & 0xFF));
     bytes.push_back(static_cast<char>(code >> 8));
   }
-  return absl::Base64Escape(bytes);
+}
+
+/// Adds `weights` to what the page knows of a layer, and the largest weight of each head.
+void AddWeights(const LayerPicture& layer, nlohmann::json& data) {
+  const int64_t cells = std::ssize(layer.rows) * std::ssize(layer.keys);
+  std::string bytes;
+  bytes.reserve(layer.weights.num_elements() * 2);
+  data["largest"] = nlohmann::json::array();
+  for (int64_t head = 0; head < std::ssize(layer.heads); ++head) {
+    const std::span<const float> weights(layer.weights.as<float>() + head * cells, cells);
+    const float largest = cells == 0 ? 0.0F : *std::max_element(weights.begin(), weights.end());
+    data["largest"].push_back(largest);
+    PackHead(weights, largest, bytes);
+  }
+  data["weights"] = absl::Base64Escape(bytes);
 }
 
 std::string PackedColors() {
@@ -106,8 +122,7 @@ nlohmann::json PageData(const AttentionPicture& picture) {
   data["colors"] = PackedColors();
   for (size_t s = 0; s < picture.sequences.size(); ++s) {
     for (size_t i = 0; i < picture.sequences[s].layers.size(); ++i) {
-      data["sequences"][s]["layers"][i]["weights"] =
-          PackedWeights(picture.sequences[s].layers[i].weights);
+      AddWeights(picture.sequences[s].layers[i], data["sequences"][s]["layers"][i]);
     }
   }
   return data;

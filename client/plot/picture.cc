@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -22,10 +23,14 @@ absl::Status CheckWeights(const LayerPicture& layer) {
   const float* weights = layer.weights.as<float>();
   for (int64_t i = 0; i < layer.weights.num_elements(); ++i) {
     if (!(weights[i] >= 0.0F && weights[i] <= kMostWeight)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(layer.name, ": expected weights of 0 to 1, found ", weights[i], " at head ",
-                       layer.heads[i / (rows * keys)], ", row ", i / keys % rows, ", key ",
-                       i % keys, " (are these logits, from before the softmax?)"));
+      const int64_t num_nan = std::count_if(weights + i, weights + layer.weights.num_elements(),
+                                            [](float weight) { return std::isnan(weight); });
+      return absl::InvalidArgumentError(absl::StrCat(
+          layer.name, ": expected weights of 0 to 1, found ", weights[i], " at head ",
+          layer.heads[i / (rows * keys)], ", row ", i / keys % rows, ", key ", i % keys,
+          std::isnan(weights[i]) ? absl::StrCat(" (", Counted(num_nan, "weight"), " of ",
+                                                layer.weights.num_elements(), " are NaN)")
+                                 : " (are these logits, from before the softmax?)"));
     }
   }
   return absl::OkStatus();
@@ -212,13 +217,13 @@ absl::Status Choose(const std::vector<int64_t>& layers, const std::vector<int64_
     for (const LayerPicture& layer : sequence.layers) {
       numbers.insert(layer.number);
     }
-    RETURN_IF_ERROR(ExpectAll("layers", layers, numbers));
+    RETURN_IF_ERROR(ExpectAll("--weights-layers", layers, numbers));
     std::erase_if(sequence.layers, [&layers](const LayerPicture& layer) {
       return !layers.empty() &&
              std::find(layers.begin(), layers.end(), layer.number) == layers.end();
     });
     for (LayerPicture& layer : sequence.layers) {
-      RETURN_IF_ERROR(ExpectAll(absl::StrCat("heads of ", layer.name).c_str(), heads,
+      RETURN_IF_ERROR(ExpectAll(absl::StrCat("--weights-heads of ", layer.name).c_str(), heads,
                                 {layer.heads.begin(), layer.heads.end()}));
       if (!heads.empty()) {
         KeepHeads(heads, layer);

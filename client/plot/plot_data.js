@@ -16,8 +16,8 @@ class Layer {
     this.rows = data.texts[layer.rows];
     this.keys = data.texts[layer.keys];
     this.cells = this.rows.length * this.keys.length;
-    const bytes = bytesOf(layer.weights);
-    this.weights = new Uint16Array(bytes.buffer);
+    this.largest = layer.largest; // of each head
+    this.roots = new Uint16Array(bytesOf(layer.weights).buffer); // of weights / largest, times 65535
     this.mask = layer.mask < 0 ? null : data.maskBytes[layer.mask];
     this.maskHasHeads = layer.maskHeads > 1;
   }
@@ -37,8 +37,9 @@ class Layer {
       weights: new Float32Array(this.cells), hidden: new Uint8Array(this.cells).fill(1), largest: 0,
     };
     for (const index of chosen) {
+      const unit = this.largest[index] / 65535 ** 2 / chosen.length;
       for (let cell = 0; cell < this.cells; ++cell) {
-        grid.weights[cell] += this.weights[index * this.cells + cell] / 65535 / chosen.length;
+        grid.weights[cell] += this.roots[index * this.cells + cell] ** 2 * unit;
         if (grid.hidden[cell] && !this.isHidden(index, cell)) grid.hidden[cell] = 0;
       }
     }
@@ -55,10 +56,10 @@ class Layer {
 // A grid of at most so many rows and keys. Each cell has the largest weight of the cells that it combines.
 function pooled(grid, mostRows, mostKeys) {
   const rowsEach = Math.max(1, Math.ceil(grid.rows / mostRows)), keysEach = Math.max(1, Math.ceil(grid.keys / mostKeys));
-  if (rowsEach === 1 && keysEach === 1) return grid;
+  if (rowsEach === 1 && keysEach === 1) return { ...grid, rowsEach, keysEach };
   const rows = Math.ceil(grid.rows / rowsEach), keys = Math.ceil(grid.keys / keysEach);
   const small = {
-    rows, keys, weights: new Float32Array(rows * keys), hidden: new Uint8Array(rows * keys).fill(1),
+    rows, keys, rowsEach, keysEach, weights: new Float32Array(rows * keys), hidden: new Uint8Array(rows * keys).fill(1),
     largest: grid.largest,
   };
   for (let i = 0; i < grid.rows; ++i) {
@@ -71,9 +72,9 @@ function pooled(grid, mostRows, mostKeys) {
   return small;
 }
 
+// Three digits.
 function percent(weight) {
-  const share = 100 * weight;
-  return `${share >= 99.95 || share === 0 ? share.toFixed(0) : share.toFixed(share < 0.1 ? 2 : 1)}%`;
+  return `${Number((100 * weight).toPrecision(3))}%`;
 }
 
 function loadData() {
@@ -98,7 +99,8 @@ function tokenElement(text) {
   return element("bdi", "token", text);
 }
 
-// The number of a token; empty if the token itself is that number.
-function numberElement(index, token) {
-  return element("span", "number", token === String(index) ? "" : index);
+// A token with its number, unless the token itself is that number.
+function numberedToken(index, tokens) {
+  const token = tokenElement(tokens[index]);
+  return tokens[index] === String(index) ? [token] : [element("span", "number", index), " ", token];
 }

@@ -39,6 +39,7 @@ class Overview {
     this.place.replaceChildren();
     const widest = Math.max(...sequence.layers.map((layer) => layer.heads.length));
     const isFolded = widest > MOST_COLUMNS;
+    this.place.classList.toggle("folded", isFolded); // each map has its own number then
     const columns = isFolded ? MOST_COLUMNS : widest + 1;
     this.place.style.setProperty("--heads", columns);
     if (!isFolded) this.addHeader(sequence, widest);
@@ -88,7 +89,7 @@ class Overview {
     button.setAttribute("aria-label", button.title);
     const aspect = (layer.keys.length || 1) / (layer.rows.length || 1);
     button.style.setProperty("--aspect", Math.min(MOST_ASPECT, Math.max(1 / MOST_ASPECT, aspect)));
-    button.append(canvas);
+    button.append(canvas, element("span", "column", head < 0 ? "mean" : layer.heads[head]));
     button.addEventListener("click", () => this.choose(index, head));
     return {button, canvas, head, layer: index};
   }
@@ -123,6 +124,12 @@ class Overview {
   }
 }
 
+// The smallest of 1, 2, 5, 10, 20, 50, ... that is not below `step`.
+function roundStep(step) {
+  const unit = 10 ** Math.floor(Math.log10(Math.max(1, step)));
+  return unit * [1, 2, 5, 10].find((factor) => factor * unit >= step);
+}
+
 const LARGEST_CELL = 40;
 const LABEL_PIXELS = 13;
 const LOWEST_ROW = 15;
@@ -135,6 +142,7 @@ class HeatMap {
     Object.assign(this, {place, data, point});
     this.canvas = place.querySelector("canvas");
     this.cursor = place.querySelector(".cursor");
+    this.note = document.getElementById("pooled-note");
     this.labels = {rows: place.querySelector(".row-labels"), keys: place.querySelector(".key-labels")};
     this.canvas.addEventListener("pointermove", (event) => this.pointAt(event));
     this.canvas.addEventListener("pointerdown", (event) => this.pointAt(event));
@@ -163,7 +171,10 @@ class HeatMap {
     if (width <= 0 || width === this.width && this.painted === this.grid && this.paintedScale === this.scale) return;
     Object.assign(this, {width, height, painted: this.grid, paintedScale: this.scale});
     const pixels = (length) => Math.max(1, Math.ceil(length * (window.devicePixelRatio || 1)));
-    paintCells(this.canvas, pooled(this.grid, pixels(height), pixels(width)), this.scale, this.data.colorBytes);
+    const dots = pooled(this.grid, pixels(height), pixels(width));
+    paintCells(this.canvas, dots, this.scale, this.data.colorBytes);
+    this.note.hidden = dots.rowsEach * dots.keysEach === 1;
+    this.note.textContent = `each dot: the largest of ${dots.rowsEach} rows x ${dots.keysEach} keys`;
     this.canvas.style.width = `${width}px`;
     this.canvas.style.height = `${height}px`;
     this.addLabels(this.labels.rows, this.layer.rows, "top", height);
@@ -172,7 +183,7 @@ class HeatMap {
 
   // Adds as many labels as there is room for.
   addLabels(place, tokens, edge, pixels) {
-    const each = Math.ceil(LABEL_PIXELS * tokens.length / Math.max(1, pixels));
+    const each = roundStep(LABEL_PIXELS * tokens.length / Math.max(1, pixels));
     const labels = [];
     for (let index = 0; index < tokens.length; index += each) {
       const label = element("span", "label");

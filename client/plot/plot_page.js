@@ -17,7 +17,8 @@ class PlotPage {
     this.overview = new Overview(this.find("overview"), data, (layer, head) => this.choose({layer, head}));
     this.heat = new HeatMap(this.find("heat"), data, (cell) => this.point(cell));
     this.addControls();
-    this.showSequence(0);
+    this.find("sequence").selectedIndex = data.firstSequence;
+    this.showSequence(data.firstSequence);
   }
 
   get layers() {
@@ -88,8 +89,8 @@ class PlotPage {
     }
     const layer = this.layers[this.state.layer], at = cell.row * this.grid.keys + cell.key;
     const weight = element("strong", "", this.grid.hidden[at] ? "hidden" : percent(this.grid.weights[at]));
-    readout.replaceChildren(`row ${cell.row} `, tokenElement(layer.rows[cell.row]), ` attends to key ${cell.key} `,
-                            tokenElement(layer.keys[cell.key]), ": ", weight);
+    readout.replaceChildren("row ", ...numberedToken(cell.row, layer.rows), " attends to key ",
+                            ...numberedToken(cell.key, layer.keys), ": ", weight);
     this.listed = cell;
     this.list();
   }
@@ -111,7 +112,7 @@ class PlotPage {
     caption.append(...title);
     for (const other of heaviest(weights, Number(this.find("count").value) || weights.length)) {
       const row = element("tr"), name = element("td");
-      name.append(numberElement(other, tokens[other]), " ", tokenElement(tokens[other]));
+      name.append(...numberedToken(other, tokens));
       row.append(name, element("td", "", percent(weights[other])));
       row.style.setProperty("--share", weights[other]);
       body.append(row);

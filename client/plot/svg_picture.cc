@@ -43,15 +43,36 @@ struct Layout {
   bool has_tokens = false;
   int64_t columns = 1;
   int64_t rows = 1;
-  double side = 0;  // length of a map's longer side
-  double left = 0;  // width of the row labels beside a map
-  double top = 0;   // height of the labels above a map
+  double side = 0;    // length of a map's longer side
+  double height = 0;  // of the highest map
+  double left = 0;    // width of the row labels beside a map
+  double top = 0;     // height of the labels above a map
 
   double cell_width() const { return left + side + (has_tokens ? kLeaning : kCellGap); }
-  double cell_height() const { return top + side + kCellGap; }
+  double cell_height() const { return top + height + kCellGap; }
 };
 
-Layout LayoutOf(const SequencePicture& sequence, size_t panels, bool mean) {
+/// Where a map stands, or how large it is.
+struct Box {
+  double x = 0;
+  double y = 0;
+  double width = 0;
+  double height = 0;
+};
+
+/// Returns the size of a layer's map whose longer side is `side`. Cells are square, unless one
+/// extent has few: they have room for their labels then.
+Box SizeOfMap(const LayerPicture& layer, double side) {
+  const auto rows = static_cast<double>(std::max<size_t>(1, layer.rows.size()));
+  const auto keys = static_cast<double>(std::max<size_t>(1, layer.keys.size()));
+  const auto length = [&](double count) {
+    return std::max(count * side / std::max(rows, keys), std::min(count * kLineHeight, side));
+  };
+  return {.width = length(keys), .height = length(rows)};
+}
+
+/// Returns the layout without its height.
+Layout WidthsOf(const SequencePicture& sequence, size_t panels, bool mean) {
   if (panels <= kMostWithTokens) {
     const int64_t columns = panels > 1 ? 2 : 1;
     int64_t longest = 1;
@@ -88,12 +109,13 @@ Layout LayoutOf(const SequencePicture& sequence, size_t panels, bool mean) {
           .top = 18};
 }
 
-struct Box {
-  double x = 0;
-  double y = 0;
-  double width = 0;
-  double height = 0;
-};
+Layout LayoutOf(const SequencePicture& sequence, size_t panels, bool mean) {
+  Layout layout = WidthsOf(sequence, panels, mean);
+  for (const LayerPicture& layer : sequence.layers) {
+    layout.height = std::max(layout.height, SizeOfMap(layer, layout.side).height);
+  }
+  return layout;
+}
 
 /// Draws the maps of one picture.
 class Sheet {
@@ -104,7 +126,7 @@ class Sheet {
         panels_(PanelsOf(sequence_, options.mean)),
         layout_(LayoutOf(sequence_, panels_.size(), options.mean)),
         top_weight_(LargestWeight(panels_)),
-        width_(std::max(560.0,
+        width_(std::max(640.0,
                         2 * kMargin + static_cast<double>(layout_.columns) * layout_.cell_width())),
         svg_(width_, kHeading + static_cast<double>(layout_.rows) * layout_.cell_height() + kLegend,
              picture.title) {}
@@ -155,29 +177,24 @@ class Sheet {
 
   void DrawPanel(const Panel& panel, double x, double y) {
     const LayerPicture& layer = *panel.layer;
-    const auto rows = static_cast<double>(std::max<size_t>(1, layer.rows.size()));
-    const auto keys = static_cast<double>(std::max<size_t>(1, layer.keys.size()));
-    const double unit = layout_.side / std::max(rows, keys);
-    // Cells are square, unless one extent has few: they have room for their labels then.
-    const auto length = [&](double count) {
-      return std::max(count * unit, std::min(count * kLineHeight, layout_.side));
-    };
-    const double width = length(keys), height = length(rows);
+    const Box size = SizeOfMap(layer, layout_.side);
     const double left = x + layout_.left, top = y + layout_.top;
     svg_.Text(absl::StrCat(layer.name, ", ", HeadName(layer, panel.head)),
               {{"class", layout_.has_tokens ? "head" : "small"},
                {"x", layout_.has_tokens ? x : left},
                {"y", y + 12}});
-    DrawCells(panel, {left, top, width, height});
+    DrawCells(panel, {left, top, size.width, size.height});
     if (layout_.has_tokens) {
-      DrawRowTokens(layer.rows, left, top, height / rows);
-      DrawKeyTokens(layer.keys, left, top, width / keys);
+      DrawRowTokens(layer.rows, left, top, size.height / static_cast<double>(layer.rows.size()));
+      DrawKeyTokens(layer.keys, left, top, size.width / static_cast<double>(layer.keys.size()));
     }
   }
 
   void DrawCells(const Panel& panel, const Box& box) {
     const auto most = static_cast<int64_t>(std::min(kMostCells, layout_.side));
     const WeightGrid grid = Pooled(GridOf(*panel.layer, panel.head), most, most);
+    most_rows_each_ = std::max(most_rows_each_, grid.rows_each);
+    most_keys_each_ = std::max(most_keys_each_, grid.keys_each);
     const SvgAttribute x("x", box.x), y("y", box.y), width("width", box.width),
         height("height", box.height);
     svg_.Add("rect", {x, y, width, height, {"fill", "url(#hidden)"}});
@@ -217,18 +234,27 @@ class Sheet {
     return paths;
   }
 
-  /// Returns the label interval that leaves room for text: every n-th label is drawn. Labels are
-  /// `unit` apart.
+  /// Returns the label interval that leaves room for text, 1, 2, 5, 10, 20, ...: every n-th label
+  /// is drawn. Labels are `unit` apart.
   static int64_t LabelsEach(double unit) {
-    return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(kLineHeight / unit)));
+    for (int64_t power = 1;; power *= 10) {
+      for (const int64_t each : {power, 2 * power, 5 * power}) {
+        if (static_cast<double>(each) * unit >= kLineHeight) {
+          return each;
+        }
+      }
+    }
   }
 
   void DrawRowTokens(const std::vector<std::string>& tokens, double left, double top, double unit) {
     for (int64_t i = 0; i < std::ssize(tokens); i += LabelsEach(unit)) {
       const double middle = top + (static_cast<double>(i) + 0.5) * unit + 4;
-      svg_.Text(
-          absl::StrCat(i),
-          {{"class", "number"}, {"x", left - kLabels + 26}, {"y", middle}, {"text-anchor", "end"}});
+      if (tokens[i] != absl::StrCat(i)) {
+        svg_.Text(absl::StrCat(i), {{"class", "number"},
+                                    {"x", left - kLabels + 26},
+                                    {"y", middle},
+                                    {"text-anchor", "end"}});
+      }
       svg_.Text(CutTo(tokens[i], kLabelColumns),
                 {{"x", left - 6}, {"y", middle}, {"text-anchor", "end"}});
     }
@@ -257,8 +283,13 @@ class Sheet {
                                  : share == 1 ? "end"
                                               : "middle"}});
     }
+    const double x = kMargin + kRampWidth + 28;
+    if (most_rows_each_ * most_keys_each_ > 1) {
+      svg_.Text(absl::StrCat("each dot: the largest of up to ", most_rows_each_, " rows x ",
+                             most_keys_each_, " keys"),
+                {{"class", "quiet"}, {"x", x}, {"y", y + 27}});
+    }
     if (!picture_.hidden_by.empty()) {
-      const double x = kMargin + kRampWidth + 28;
       svg_.Add("rect", {{"x", x},
                         {"y", y},
                         {"width", 22},
@@ -278,6 +309,8 @@ class Sheet {
   const float top_weight_;
   const double width_;
   Svg svg_;
+  // The largest numbers of rows and keys of which a dot shows the largest weight.
+  int64_t most_rows_each_ = 1, most_keys_each_ = 1;
 };
 
 }  // namespace

@@ -120,7 +120,8 @@ class Painter {
     const int64_t columns = LabelColumns(rows), numbers = NumberColumns(std::ssize(rows));
     std::vector<std::string> labels;
     for (const std::string& row : rows) {
-      labels.push_back(absl::StrCat(PadLeft(absl::StrCat(labels.size()), numbers), " ",
+      const std::string number = absl::StrCat(labels.size());
+      labels.push_back(absl::StrCat(PadLeft(row == number ? "" : number, numbers), " ",
                                     PadLeft(CutTo(row, kMostTokenColumns), columns - numbers - 2),
                                     " "));
     }

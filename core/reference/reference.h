@@ -120,8 +120,8 @@ AttentionResult MultiHeadAttention(const Layer& layer, const std::vector<double>
                                    const std::vector<double>& memory, const Options& options);
 
 /// Returns |actual - expected|_2 / |expected|_2, or the norm of the difference when `expected` is
-/// zero. It returns infinity when a value is finite in `expected` and not in `actual`. REQUIRES:
-/// equal sizes.
+/// zero. It returns infinity when a value is finite in `expected` and not in `actual`. Where
+/// `expected` is not finite, nothing is compared. REQUIRES: equal sizes.
 double RelativeL2(const std::vector<double>& actual, const std::vector<double>& expected);
 
 /// The largest RelativeL2 that counts as agreement, for N(0, 1)-like inputs.

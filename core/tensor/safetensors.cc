@@ -142,21 +142,20 @@ const char* StoredName(Dtype dtype) {
   return "F16";
 }
 
-using NamedTensor = std::pair<std::string, const Tensor*>;
+using NamedValue = std::pair<std::string, ValuesToStore>;
 
 // Returns the length and the JSON of the header, padded so that the data after it is aligned to 8
 // bytes.
-std::string HeaderOf(const std::vector<NamedTensor>& tensors, const SafetensorsMetadata& metadata) {
+std::string HeaderOf(const std::vector<NamedValue>& tensors, const SafetensorsMetadata& metadata) {
   nlohmann::json header = nlohmann::json::object();
   if (!metadata.empty()) {
     header[kMetadataName] = metadata;
   }
   uint64_t begin = 0;
-  for (const auto& [name, tensor] : tensors) {
-    const uint64_t end = begin + tensor->size_bytes();
-    header[name] = {{"dtype", StoredName(tensor->dtype())},
-                    {"shape", tensor->shape()},
-                    {"data_offsets", {begin, end}}};
+  for (const auto& [name, values] : tensors) {
+    const uint64_t end = begin + values.bytes.size();
+    header[name] = {
+        {"dtype", values.dtype}, {"shape", values.shape}, {"data_offsets", {begin, end}}};
     begin = end;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -175,18 +174,29 @@ absl::StatusOr<SafetensorsMetadata> ReadSafetensorsMetadata(const std::string& p
   return ReadFile(path, ReadMetadata);
 }
 
-absl::Status WriteSafetensors(const std::string& path,
-                              const std::map<std::string, const Tensor*>& tensors,
+ValuesToStore::ValuesToStore(const Tensor* tensor)
+    : dtype(StoredName(tensor->dtype())),
+      shape(tensor->shape()),
+      element_bytes(static_cast<int64_t>(SizeOf(tensor->dtype()))),
+      bytes(tensor->as<char>(), tensor->size_bytes()) {}
+
+ValuesToStore::ValuesToStore(Shape its_shape, std::span<const int32_t> integers)
+    : dtype("I32"),
+      shape(std::move(its_shape)),
+      element_bytes(sizeof(int32_t)),
+      bytes(reinterpret_cast<const char*>(integers.data()), integers.size_bytes()) {}
+
+absl::Status WriteSafetensors(const std::string& path, const NamedValues& tensors,
                               const SafetensorsMetadata& metadata) {
   // Tensors of wide elements come first, so that each tensor is aligned in the file.
-  std::vector<NamedTensor> ordered(tensors.begin(), tensors.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const NamedTensor& a, const NamedTensor& b) {
-    return SizeOf(a.second->dtype()) > SizeOf(b.second->dtype());
+  std::vector<NamedValue> ordered(tensors.begin(), tensors.end());
+  std::stable_sort(ordered.begin(), ordered.end(), [](const NamedValue& a, const NamedValue& b) {
+    return a.second.element_bytes > b.second.element_bytes;
   });
   const std::string header = HeaderOf(ordered, metadata);
   std::vector<absl::string_view> parts = {header};
-  for (const auto& [name, tensor] : ordered) {
-    parts.emplace_back(tensor->as<char>(), tensor->size_bytes());
+  for (const auto& [name, values] : ordered) {
+    parts.emplace_back(values.bytes.data(), values.bytes.size());
   }
   return WriteFile(path, parts);
 }

@@ -4,8 +4,11 @@
 // bytes.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "core/tensor/tensor.h"
@@ -27,9 +30,21 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 /// the errors of ReadSafetensors, and INVALID_ARGUMENT when the member is not an object of strings.
 absl::StatusOr<SafetensorsMetadata> ReadSafetensorsMetadata(const std::string& path);
 
-/// Writes F32, BF16 and F16 tensors; replaces the file only after all tensors were written.
-absl::Status WriteSafetensors(const std::string& path,
-                              const std::map<std::string, const Tensor*>& tensors,
+/// Borrowed elements to write: those of a tensor, or of I32.
+struct ValuesToStore {
+  // NOLINTNEXTLINE(google-explicit-constructor): a list of tensors reads as such.
+  ValuesToStore(const Tensor* tensor);
+  ValuesToStore(Shape shape, std::span<const int32_t> integers);
+
+  const char* dtype;
+  Shape shape;
+  int64_t element_bytes;
+  std::string_view bytes;
+};
+using NamedValues = std::map<std::string, ValuesToStore>;
+
+/// Writes tensors and integers; replaces the file only after all of them were written.
+absl::Status WriteSafetensors(const std::string& path, const NamedValues& tensors,
                               const SafetensorsMetadata& metadata = {});
 
 }  // namespace attention

@@ -62,6 +62,34 @@ TEST_F(PlotTest, KnowsWhatARequestHides) {
   EXPECT_THAT(cross.out, AllOf(HasSubstr(">memory 3<"), Not(HasSubstr("hidden from a row"))));
 }
 
+TEST_F(PlotTest, KnowsTheWindowsOfAModel) {
+  // Every other layer of gemma2 has a window of 6 keys.
+  const std::vector<std::string> what = {
+      "plot", "--model=gemma2", "--random-tokens=1x8", "--weights-heads=0", "--format=svg", "-o",
+      "-"};
+  const auto hidden_by = [&](const std::string& more) {
+    std::vector<std::string> arguments = what;
+    arguments.push_back(more);
+    const Outcome outcome = Attend(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const size_t at = outcome.out.find("hidden from a row: ");
+    return outcome.out.substr(at, outcome.out.find('<', at) - at);
+  };
+  EXPECT_EQ(hidden_by("--weights-layers=0-1"), "hidden from a row: causal, window 6");
+  EXPECT_EQ(hidden_by("--weights-layers=1"), "hidden from a row: causal");
+  EXPECT_EQ(hidden_by("--layer=0"), "hidden from a row: causal, window 6");
+  EXPECT_EQ(hidden_by("--layer=1"), "hidden from a row: causal");
+}
+
+TEST_F(PlotTest, ALayerAloneIsNotTheLayerOfTheStack) {
+  for (const auto& [which, title] :
+       {std::pair("--layer=1", "layer 1 alone, mean of 3 heads\n"),
+        std::pair("--weights-layers=1", "layer 1, mean of 3 heads\n")}) {
+    const Outcome outcome = Attend({"plot", "--model=gpt2", "--text=the cat", which});
+    EXPECT_THAT(outcome.out, HasSubstr(title)) << outcome.err;
+  }
+}
+
 TEST_F(PlotTest, EncodersHaveTheirMemorysRows) {
   const Outcome outcome = Attend({"plot", "--model=torch_transformer", "--memory=random:1x3x24",
                                   "--random=1x2x24", "--format=svg", "-o", "-"});
@@ -96,7 +124,11 @@ TEST_F(PlotTest, SaysWhatItCannotDraw) {
       {{"plot", file, "--tokens=1"}, 2, "found both"},
       {{"plot", "--tokens=1", "-o", "x.gif"}, 2, "expected FILE.html, FILE.svg or FILE.txt"},
       {{"plot", file, "--causal"}, 2, "--causal needs something to send"},
-      {{"plot", file}, 1, "other.npy: expected a FILE.safetensors that attend run --output wrote"},
+      {{"plot", "--tokens=1", "--format=svg", "--width=80"}, 2, "--width needs --format terminal"},
+      {{"plot", "--model=gpt2", "--tokens=1", "--layer=0", "--weights-layers=1"},
+       2,
+       "--weights-layers needs the whole model, without --layer"},
+      {{"plot", file}, 1, "other.npy: expected FILE.safetensors with attention weights"},
       {{"plot", PathOf("none.safetensors")}, 1, "none.safetensors"},
       {{"plot", "--tokens=1;2", "--sequence=2"}, 1, "--sequence: expected less than 2, found 2"},
       {{"plot", "--tokens=1", "--weights-heads=9"}, 1, "heads of layer 0: expected some of 0,1,2"},

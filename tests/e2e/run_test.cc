@@ -59,7 +59,28 @@ TEST_F(RunTest, SaysWhichWeightsCame) {
       Attend({"run", "--tokens", "17,4,250;3,9", "--causal", "--weights", "--top-k=2"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("weights   [8, 3, 3] FP32\nweights   [8, 2, 2] FP32\n"),
-                                 HasSubstr("weights   [8, 3, 2] FP32, the largest\n")));
+                                 HasSubstr("weights   [8, 3, 2] FP32, the largest of sequence 0\n"
+                                           "  head 0  row 0  attends to key 0 100%\n"
+                                           "  head 0  row 1  attends to key 1 83.4%, 0 16.6%\n")));
+}
+
+TEST_F(RunTest, TheLargestWeightsAreNumbersInJson) {
+  const Outcome outcome =
+      Attend({"run", "--tokens", "17,4,250", "--causal", "--top-k=2", "--log-sum-exp", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json answer = nlohmann::json::parse(outcome.out);
+  const nlohmann::json& top = answer["top_weights"][0];
+  EXPECT_EQ(top["keys"][7][0], nlohmann::json({0, -1}));
+  EXPECT_EQ(top["keys"][0][1], nlohmann::json({1, 0}));
+  EXPECT_EQ(top["values"][7][0], nlohmann::json({1, 0}));
+  EXPECT_EQ(answer["log_sum_exp"][0]["values"].size(), 8u);
+}
+
+TEST_F(RunTest, AFileOfOneTensorTakesNoWeights) {
+  const Outcome outcome =
+      Attend({"run", "--tokens=1,2", "--weights", "--output", PathOf("answer.npy")});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--output: expected FILE.safetensors"));
 }
 
 TEST_F(RunTest, ShowsRowBlocksAsTheyArrive) {

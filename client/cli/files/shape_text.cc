@@ -65,6 +65,25 @@ absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text) {
   return ParseList<int64_t>(text, ',', "integers", absl::SimpleAtoi<int64_t>);
 }
 
+absl::StatusOr<std::vector<int64_t>> ParseIndices(const std::string& text) {
+  constexpr int64_t kMostIndex = 65535;
+  std::vector<int64_t> indices;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::vector<std::string> ends = absl::StrSplit(part, absl::MaxSplits('-', 1));
+    int64_t first = 0, last = 0;
+    if (!absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last) ||
+        first < 0 || last < first || last > kMostIndex) {
+      return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": expected numbers of 0 to ",
+                                                     kMostIndex, " or ranges, as 0-3,7, found \"",
+                                                     part, "\""));
+    }
+    for (; first <= last; ++first) {
+      indices.push_back(first);
+    }
+  }
+  return indices;
+}
+
 absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& text) {
   std::vector<std::vector<int64_t>> lists;
   for (absl::string_view part : absl::StrSplit(text, ';')) {

@@ -18,6 +18,9 @@ absl::StatusOr<Shape> ParseShape(const std::string& text);
 /// Parses "3,5" to {3, 5}, and the empty text to {}.
 absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& text);
 
+/// Parses indices and ranges of them, "0-2,7" to {0, 1, 2, 7}; each is at most 65535.
+absl::StatusOr<std::vector<int64_t>> ParseIndices(const std::string& text);
+
 /// Parses "3,5;;1" to {{3, 5}, {}, {1}}: one list for each sequence.
 absl::StatusOr<std::vector<std::vector<int64_t>>> ParseLists(const std::string& text);
 

@@ -79,12 +79,14 @@ absl::Status CheckTensorPath(const std::string& path) {
       absl::StrCat("\"", path, "\": expected FILE.safetensors or FILE.npy"));
 }
 
-absl::Status SaveTensors(const std::string& path,
-                         const std::map<std::string, const Tensor*>& tensors,
+absl::Status SaveTensors(const std::string& path, const Tensor& output, NamedValues others,
                          const SafetensorsMetadata& metadata) {
   RETURN_IF_ERROR(CheckTensorPath(path));
-  return absl::EndsWith(path, ".npy") ? WriteNpy(path, *tensors.at("output"))
-                                      : WriteSafetensors(path, tensors, metadata);
+  if (absl::EndsWith(path, ".npy")) {
+    return WriteNpy(path, output);
+  }
+  others.emplace("output", &output);
+  return WriteSafetensors(path, others, metadata);
 }
 
 }  // namespace attention

@@ -15,10 +15,9 @@ namespace attention {
 /// unclear.
 absl::StatusOr<Tensor> LoadTensor(const std::string& source, uint64_t seed);
 
-/// Writes all `tensors` and `metadata` to a .safetensors file, or the tensor called `output` to a
-/// .npy file. INVALID_ARGUMENT for another extension.
-absl::Status SaveTensors(const std::string& path,
-                         const std::map<std::string, const Tensor*>& tensors,
+/// Writes `output`, by that name, with `others` and `metadata` to a .safetensors file, or it alone
+/// to a .npy file. INVALID_ARGUMENT for another extension.
+absl::Status SaveTensors(const std::string& path, const Tensor& output, NamedValues others = {},
                          const SafetensorsMetadata& metadata = {});
 
 /// Returns whether a file exists; false also for a text that cannot be a path, such as a name that

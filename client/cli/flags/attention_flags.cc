@@ -1,5 +1,6 @@
 #include "client/cli/flags/attention_flags.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -157,7 +158,8 @@ void AddVisibilityFlags(CLI::App& command, AttentionFlags& flags) {
       [](auto& part, const auto& list) {
         part.mutable_global_tokens()->Assign(list.begin(), list.end());
       });
-  group.Value("--mask", flags.mask, "TENSOR", "[1 or B, 1 or H, Sq, Sk]: 0 hides a key");
+  group.Value("--mask", flags.mask, "TENSOR",
+              "[1 or B, 1 or H, Sq, Sk], [H, Sq, Sk] or [Sq, Sk]: 0 hides a key, 1 does not");
 }
 
 void AddLogitFlags(CLI::App& command, AttentionFlags& flags) {
@@ -180,7 +182,7 @@ void AddLogitFlags(CLI::App& command, AttentionFlags& flags) {
         options.mutable_sinks()->Assign(sinks.begin(), sinks.end());
       },
       "X,X", "One more logit for each head, which counts only in the denominator");
-  group.Value("--bias", flags.bias, "TENSOR", "[1 or B, 1 or H, Sq, Sk], added to the logits");
+  group.Value("--bias", flags.bias, "TENSOR", "Shaped as --mask, added to the logits");
 }
 
 void AddRowFlags(CLI::App& command, AttentionFlags& flags) {
@@ -237,19 +239,39 @@ absl::Status AddNorm(const std::string& source, uint64_t seed, std::optional<dou
   return absl::OkStatus();
 }
 
+/// Loads a tensor of scores as FP32 of rank 4: [Sq, Sk] and [H, Sq, Sk] are those of all sequences.
+absl::StatusOr<Tensor> LoadScores(const std::string& source, uint64_t seed) {
+  ASSIGN_OR_RETURN(const Tensor stored, LoadTensor(source, seed));
+  Shape shape = stored.shape();
+  shape.insert(shape.begin(), std::max<int64_t>(0, 4 - std::ssize(shape)), 1);
+  Tensor scores(Dtype::kF32, std::move(shape));
+  Convert(stored.dtype(), stored.data(), Dtype::kF32, scores.data(), stored.num_elements());
+  return scores;
+}
+
+absl::StatusOr<MaskTensor> MaskOf(const Tensor& scores) {
+  MaskTensor mask{scores.shape()};
+  for (int64_t i = 0; i < scores.num_elements(); ++i) {
+    const float value = scores.as<float>()[i];
+    if (value != 0 && value != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--mask: expected 0 (hides a key) and 1, found ", value,
+                       " (--bias adds numbers to the logits)"));
+    }
+    mask.values.push_back(value == 1 ? 1 : 0);
+  }
+  return mask;
+}
+
 absl::Status AddScoreTensors(const AttentionFlags& flags, uint64_t seed, Workload& workload) {
   if (!flags.bias.empty()) {
-    ASSIGN_OR_RETURN(const Tensor bias, LoadTensor(flags.bias, SeedOf(seed, "bias")));
-    workload.tensors.push_back(std::make_unique<const Tensor>(bias.ConvertedTo(Dtype::kF32)));
+    ASSIGN_OR_RETURN(Tensor bias, LoadScores(flags.bias, SeedOf(seed, "bias")));
+    workload.tensors.push_back(std::make_unique<const Tensor>(std::move(bias)));
     workload.request.bias = workload.tensors.back().get();
   }
   if (!flags.mask.empty()) {
-    ASSIGN_OR_RETURN(const Tensor tensor, LoadTensor(flags.mask, SeedOf(seed, "mask")));
-    const Tensor values = tensor.ConvertedTo(Dtype::kF32);
-    MaskTensor mask{values.shape()};
-    for (int64_t i = 0; i < values.num_elements(); ++i) {
-      mask.values.push_back(values.as<float>()[i] != 0 ? 1 : 0);
-    }
+    ASSIGN_OR_RETURN(const Tensor scores, LoadScores(flags.mask, SeedOf(seed, "mask")));
+    ASSIGN_OR_RETURN(MaskTensor mask, MaskOf(scores));
     workload.mask = std::make_unique<const MaskTensor>(std::move(mask));
     workload.request.mask = workload.mask.get();
   }

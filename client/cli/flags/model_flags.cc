@@ -11,7 +11,9 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
   HelpGroup group(command, "Which part of the model to run (default: the whole stack)");
   group
       .Value("--layer", flags.layer, "N",
-             "Attention of this layer alone, before residual and norm; counts from 0")
+             "This layer alone, from 0, on the rows that are sent (of a text: its embeddings), "
+             "before residual and norm. In the stack its rows, and so its weights, are others: "
+             "--weights-layers")
       ->check(AtLeast(0));
   group.Value("--model-version", flags.version, "N", "Default: the highest");
   group
@@ -34,9 +36,9 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
           "[last|all]", "Logits of the last row (default) or of all rows, and the likeliest tokens")
       ->expected(0, 1)
       ->check(HelpGroup::OneOf("|last|all"));
-  group.Parsed("--weights-layers", ParseIntegers, Into(flags.weights_layers), "N,N",
-               "Also the attention weights of these layers");
-  group.Parsed("--weights-heads", ParseIntegers, Into(flags.weights_heads), "N,N",
+  group.Parsed("--weights-layers", ParseIndices, Into(flags.weights_layers), "N,N-N",
+               "Also the attention weights that these layers have in the stack");
+  group.Parsed("--weights-heads", ParseIndices, Into(flags.weights_heads), "N,N-N",
                "Only these heads of --weights-layers; default: all");
 }
 
@@ -53,12 +55,12 @@ CLI::Option* AddCacheDtypeFlag(HelpGroup& group, v1::DataType& cache_dtype) {
 }
 
 absl::Status CheckModelFlags(const ModelFlags& flags) {
-  return CheckRules(
-      {{flags.layer.has_value() && flags.has_stack_flags(),
-        "--pool, --logits, --weights-layers and --weights-heads need the whole model, without "
-        "--layer"},
-       {!flags.weights_heads.empty() && flags.weights_layers.empty(),
-        "--weights-heads needs --weights-layers"}});
+  return CheckRules({{flags.layer.has_value() && flags.output != v1::LAST_HIDDEN_STATES,
+                      "--pool and --logits need the whole model, without --layer"},
+                     {flags.layer.has_value() && !flags.weights_layers.empty(),
+                      "--weights-layers needs the whole model, without --layer"},
+                     {!flags.weights_heads.empty() && flags.weights_layers.empty(),
+                      "--weights-heads needs --weights-layers"}});
 }
 
 void ChooseRun(const ModelFlags& flags, AttendRequest& request) {

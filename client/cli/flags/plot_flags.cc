@@ -24,11 +24,13 @@ void AddPictureFlags(CLI::App& command, PlotFlags& flags) {
               "FILE.html, FILE.svg or FILE.txt, or - for standard output; default: the terminal");
   group.Choice("--format", flags.format, "terminal|svg|html",
                "Default: by the ending of the output's name");
-  group.Default("--sequence", flags.sequence, "N", "The sequence to draw; html has all of them")
+  group
+      .Default("--sequence", flags.sequence, "N",
+               "The sequence to draw; html has all of them, and shows this one first")
       ->check(AtLeast(0));
   group.Switch("--mean", flags.mean,
                "One map for each layer, the mean of its heads; the terminal's default unless heads "
-               "are chosen");
+               "are chosen, and what html shows first");
   group.Value("--width", flags.width, "N", "Columns of the terminal; default: all of them")
       ->check(Within(kLeastColumns, int64_t{10000}));
   group
@@ -55,7 +57,8 @@ bool HasColors(const PlotFlags& flags) {
 void AddPlotFlags(CLI::App& command, PlotFlags& flags) {
   HelpGroup(command, "Weights from a file")
       .Value("FILE", flags.file, "",
-             "FILE.safetensors with weights, written by `attend run --output`");
+             "FILE.safetensors that `attend run --output` wrote with weights, or any with tensors "
+             "weights.SEQUENCE or layer_weights.LAYER.SEQUENCE of [heads, rows, keys]");
   AddServerFlags(command, flags.server);
   const size_t num_others = command.get_options().size();
   AddRequestFlags(command, flags.request);
@@ -87,6 +90,11 @@ absl::Status CheckPlotFlags(const PlotFlags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--output: expected FILE.html, FILE.svg or FILE.txt, or --format, found \"",
                      flags.output, "\""));
+  }
+  if (FormatOf(flags) != "terminal" && (flags.width.has_value() || flags.color != "auto")) {
+    return absl::InvalidArgumentError(absl::StrCat(flags.width.has_value() ? "--width" : "--color",
+                                                   " needs --format terminal, found ",
+                                                   FormatOf(flags)));
   }
   if (has_file) {
     return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "client/load/workload.h"
+#include "client/plot/picture.h"
 #include "client/plot/token_text.h"
 #include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int64_t kValuesPerRow = 4;
 constexpr int64_t kMaxSequencesShown = 8;
+constexpr int64_t kMaxRowsShown = 12;
 constexpr int64_t kShownLogits = 5;
 
 std::string Line(const char* name, const std::string& value) {
@@ -99,10 +101,52 @@ std::string CheckText(const AnswerCheck& check) {
   for (const auto& [name, relative_l2] : check.others_relative_l2) {
     absl::StrAppendFormat(&text, ", %s %.1e", absl::StrReplaceAll(name, {{"_", "-"}}), relative_l2);
   }
+  if (check.num_not_finite > 0) {
+    absl::StrAppend(&text, ", ", check.num_not_finite,
+                    " values that are NaN or infinite not compared");
+  }
   return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
 }
 
-/// The shapes of log-sum-exp and of all weights.
+/// A row or key: its number, and its token if it has one.
+std::string PositionText(int64_t position, const std::vector<std::string>& tokens) {
+  return absl::StrCat(position, tokens.empty() ? "" : " ",
+                      position < std::ssize(tokens) ? tokens[position] : "");
+}
+
+/// The largest weights of the first rows of the first head. `tokens` are empty, or those of the
+/// rows and keys.
+std::string TopWeightsText(const LargestWeights& top, const std::vector<std::string>& tokens) {
+  const Shape& shape = top.weights.shape();
+  const int64_t heads = shape[0], rows = shape[1], k = shape[2];
+  const int64_t shown = heads == 0 ? 0 : std::min(kMaxRowsShown, rows);
+  std::string text;
+  for (int64_t row = 0; row < shown; ++row) {
+    absl::StrAppend(&text, "  head 0  row ", PositionText(row, tokens), "  attends to key");
+    for (int64_t i = row * k; i < (row + 1) * k && top.keys[i] >= 0; ++i) {
+      absl::StrAppend(&text, i > row * k ? ", " : " ", PositionText(top.keys[i], tokens), " ",
+                      PercentText(top.weights.as<float>()[i]));
+    }
+    text += "\n";
+  }
+  if (shown < rows || heads > 1) {
+    absl::StrAppend(&text, "  ... of ", Counted(rows, "row"), " and ", Counted(heads, "head"),
+                    "; --json and --output have all\n");
+  }
+  return text;
+}
+
+std::vector<std::string> ShownTokens(const AttendResult& result, size_t sequence) {
+  std::vector<std::string> tokens;
+  if (sequence < result.tokens.size()) {
+    for (const std::string& token : result.tokens[sequence].tokens()) {
+      tokens.push_back(ShownToken(token));
+    }
+  }
+  return tokens;
+}
+
+/// The shapes of log-sum-exp and of all weights, and the largest weights of some rows.
 std::string ScoresText(const AttendResult& result) {
   std::string text;
   for (const Tensor& sums : result.log_sum_exp) {
@@ -115,8 +159,12 @@ std::string ScoresText(const AttendResult& result) {
     text += Line("weights", absl::StrCat(TensorText(layer.weights), " of layer ", layer.layer,
                                          " in sequence ", layer.sequence));
   }
-  for (const LargestWeights& top : result.top_weights) {
-    text += Line("weights", absl::StrCat(TensorText(top.weights), ", the largest"));
+  for (size_t s = 0; s < result.top_weights.size(); ++s) {
+    text += Line("weights", absl::StrCat(TensorText(result.top_weights[s].weights),
+                                         ", the largest of sequence ", s));
+    if (s < kMaxSequencesShown) {
+      text += TopWeightsText(result.top_weights[s], ShownTokens(result, s));
+    }
   }
   return text;
 }
@@ -124,7 +172,8 @@ std::string ScoresText(const AttendResult& result) {
 nlohmann::json CheckJson(const AnswerCheck& check) {
   nlohmann::json json = {{"agreed", check.agreed()},
                          {"relative_l2", check.relative_l2},
-                         {"tolerance", check.tolerance}};
+                         {"tolerance", check.tolerance},
+                         {"not_finite", check.num_not_finite}};
   for (const auto& [name, relative_l2] : check.others_relative_l2) {
     json[name + "_relative_l2"] = relative_l2;
   }
@@ -133,6 +182,20 @@ nlohmann::json CheckJson(const AnswerCheck& check) {
 
 nlohmann::json TensorJson(const Tensor& tensor) {
   return {{"shape", tensor.shape()}, {"dtype", std::string(Name(tensor.dtype()))}};
+}
+
+/// Returns the values as lists in lists, which have the extents `shape`.
+template <typename Value>
+nlohmann::json NestedJson(const Value* values, std::span<const int64_t> shape) {
+  if (shape.empty()) {
+    return *values;
+  }
+  const int64_t step = NumElements({shape.begin() + 1, shape.end()});
+  nlohmann::json list = nlohmann::json::array();
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    list.push_back(NestedJson(values + i * step, shape.subspan(1)));
+  }
+  return list;
 }
 
 std::map<int64_t, std::string> KnownTokens(const AttendResult& result) {
@@ -230,10 +293,7 @@ std::string ToText(const BlockArrival& block) {
 
 std::string ToText(const AttendRequest& request) {
   return Line("request",
-              absl::StrCat(request.model, request.model.empty() ? "" : ", ", Describe(request),
-                           !request.options.has_causal() ? ""
-                           : request.options.causal()    ? ", causal"
-                                                         : ", not causal"));
+              absl::StrCat(request.model, request.model.empty() ? "" : ", ", Describe(request)));
 }
 
 absl::StatusOr<std::string> ToText(const RunReport& report) {
@@ -272,9 +332,13 @@ nlohmann::json ToJson(const RunReport& report) {
   }
   for (const Tensor& sums : report.result.log_sum_exp) {
     json["log_sum_exp"].push_back(TensorJson(sums));
+    json["log_sum_exp"].back()["values"] = NestedJson(sums.as<float>(), sums.shape());
   }
   for (const LargestWeights& top : report.result.top_weights) {
     json["top_weights"].push_back(TensorJson(top.weights));
+    nlohmann::json& added = json["top_weights"].back();
+    added["values"] = NestedJson(top.weights.as<float>(), top.weights.shape());
+    added["keys"] = NestedJson(top.keys.data(), top.weights.shape());
   }
   AddModelParts(report, json);
   for (const BlockArrival& block : report.blocks) {

@@ -18,8 +18,9 @@ namespace attention {
 absl::Status SaveAnswer(const std::string& path, AttentionClient& client,
                         const AttendRequest& request, const AttendResult& result);
 
-/// Returns the picture of the weights in a FILE.safetensors that SaveAnswer wrote. INVALID_ARGUMENT
-/// for another file.
+/// Returns the picture of the weights in a FILE.safetensors. Of a file that SaveAnswer did not
+/// write it knows no tokens and hidden cells. INVALID_ARGUMENT names its tensors if none has
+/// weights.
 absl::StatusOr<AttentionPicture> PictureOfFile(const std::string& path);
 
 }  // namespace attention

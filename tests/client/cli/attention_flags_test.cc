@@ -137,7 +137,7 @@ TEST_F(AttentionFlagsTest, NormsTakeOnesOrATensor) {
 TEST_F(AttentionFlagsTest, BiasAndMaskAreTensorsOfTheRequest) {
   Tensor seen(Dtype::kF32, {1, 1, 3, 5});
   for (int i = 0; i < 15; ++i) {
-    seen.as<float>()[i] = i % 2 == 0 ? 0.0f : 0.5f;
+    seen.as<float>()[i] = i % 2 == 0 ? 0.0f : 1.0f;
   }
   const std::string path = folder_.path() + "/mask.npy";
   ASSERT_THAT(WriteNpy(path, seen), IsOk());
@@ -151,6 +151,33 @@ TEST_F(AttentionFlagsTest, BiasAndMaskAreTensorsOfTheRequest) {
   EXPECT_THAT(workload->request.mask->shape, ElementsAre(1, 1, 3, 5));
   EXPECT_THAT(workload->request.mask->values,
               ElementsAre(0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0));
+}
+
+TEST_F(AttentionFlagsTest, ScoresOfOneSequenceOrHeadAreThoseOfAll) {
+  const std::string path = folder_.path() + "/mask.npy";
+  for (const Shape& shape : {Shape{3, 5}, Shape{1, 3, 5}}) {
+    Tensor seen(Dtype::kF32, shape);
+    std::fill_n(seen.as<float>(), 15, 1.0f);
+    ASSERT_THAT(WriteNpy(path, seen), IsOk());
+    const absl::StatusOr<Workload> workload = Make({"--bias=random:3x5", "--mask=" + path});
+    ASSERT_THAT(workload, IsOk());
+    EXPECT_THAT(workload->request.bias->shape(), ElementsAre(1, 1, 3, 5));
+    EXPECT_THAT(workload->request.mask->shape, ElementsAre(1, 1, 3, 5));
+  }
+}
+
+TEST_F(AttentionFlagsTest, AMaskOfNumbersToAddIsRefused) {
+  const std::string path = folder_.path() + "/mask.npy";
+  for (const float hides : {-std::numeric_limits<float>::infinity(), -1e9f, 0.5f, std::nanf("")}) {
+    Tensor added(Dtype::kF32, {1, 1, 1, 2});
+    added.as<float>()[0] = 0;
+    added.as<float>()[1] = hides;
+    ASSERT_THAT(WriteNpy(path, added), IsOk());
+    EXPECT_THAT(Make({"--mask=" + path}).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("--mask: expected 0 (hides a key) and 1, found "),
+                               HasSubstr("--bias adds numbers"))));
+  }
 }
 
 TEST_F(AttentionFlagsTest, RefusesTextsThatDoNotParse) {

@@ -22,9 +22,8 @@ class PictureOfFileTest : public ::testing::Test {
 TEST_F(PictureOfFileTest, AFileThatDescribesItselfIsBelieved) {
   const AttentionPicture made = MadePicture(2, 2, 3);
   const auto& layers = made.sequences[0].layers;
-  ASSERT_THAT(SaveTensors(PathOf("a.safetensors"),
-                          {{"output", &layers[0].weights},
-                           {"layer_weights.0.0", &layers[0].weights},
+  ASSERT_THAT(SaveTensors(PathOf("a.safetensors"), layers[0].weights,
+                          {{"layer_weights.0.0", &layers[0].weights},
                            {"layer_weights.1.0", &layers[1].weights}},
                           {{kPictureFacts, PictureFacts(made).dump()}}),
               IsOk());
@@ -35,14 +34,35 @@ TEST_F(PictureOfFileTest, AFileThatDescribesItselfIsBelieved) {
   EXPECT_EQ(picture->sequences[0].layers[1].hidden, layers[1].hidden);
 }
 
+TEST_F(PictureOfFileTest, WeightsOfOtherProgramsAreDrawnByTheirNames) {
+  const Tensor weights(Dtype::kF32, {2, 3, 4}), other(Dtype::kF32, {1, 2, 2});
+  ASSERT_THAT(WriteSafetensors(PathOf("a.safetensors"), {{"layer_weights.10.1", &weights},
+                                                         {"layer_weights.2.1", &other},
+                                                         {"weights.0", &other},
+                                                         {"keys", &other}}),
+              IsOk());
+  const auto picture = PictureOfFile(PathOf("a.safetensors"));
+  ASSERT_THAT(picture, IsOk());
+  ASSERT_EQ(picture->sequences.size(), 2u);
+  EXPECT_EQ(picture->sequences[0].layers[0].name, "attention");
+  const std::vector<LayerPicture>& layers = picture->sequences[1].layers;
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0].name, "layer 2");
+  EXPECT_EQ(layers[1].number, 10);
+  EXPECT_THAT(layers[1].heads, ::testing::ElementsAre(0, 1));
+  EXPECT_THAT(layers[1].keys, ::testing::ElementsAre("0", "1", "2", "3"));
+}
+
 TEST_F(PictureOfFileTest, RefusesOtherFiles) {
   const Tensor weights(Dtype::kF32, {1, 2, 2});
-  for (const char* const name : {"a.safetensors", "a.npy"}) {
-    ASSERT_THAT(SaveTensors(PathOf(name), {{"output", &weights}}), IsOk());
-    EXPECT_THAT(PictureOfFile(PathOf(name)),
-                StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("expected a FILE.safetensors that attend run --output wrote")));
-  }
+  ASSERT_THAT(SaveTensors(PathOf("a.safetensors"), weights), IsOk());
+  EXPECT_THAT(PictureOfFile(PathOf("a.safetensors")),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("writes them, found output [1, 2, 2]")));
+  ASSERT_THAT(SaveTensors(PathOf("a.npy"), weights), IsOk());
+  EXPECT_THAT(PictureOfFile(PathOf("a.npy")),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a.npy: expected FILE.safetensors with attention weights")));
 }
 
 }  // namespace

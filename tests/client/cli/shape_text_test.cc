@@ -100,5 +100,15 @@ TEST(ParseNumbersTest, TakesFractionsAndSigns) {
   EXPECT_THAT(ParseNumbers("1,"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"\"")));
 }
 
+TEST(ParseIndicesTest, ReadsRanges) {
+  EXPECT_THAT(*ParseIndices("0-2,7,5-5"), ElementsAre(0, 1, 2, 7, 5));
+  for (const char* const wrong : {"", "a", "3-1", "-1", "1-", "0-65536", "1--2", "1,,2"}) {
+    EXPECT_THAT(ParseIndices(wrong),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("expected numbers of 0 to 65535 or ranges")))
+        << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace attention

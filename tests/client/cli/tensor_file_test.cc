@@ -36,25 +36,21 @@ TEST_F(TensorFileTest, RandomTensorsDependOnTheSeedAlone) {
 }
 
 TEST_F(TensorFileTest, PicksATensorByName) {
-  ASSERT_THAT(
-      SaveTensors(PathOf("two.safetensors"), {{"output", &first_}, {"weights.0", &second_}}),
-      IsOk());
+  ASSERT_THAT(SaveTensors(PathOf("two.safetensors"), first_, {{"weights.0", &second_}}), IsOk());
   const auto read = LoadTensor(PathOf("two.safetensors:weights.0"), 0);
   ASSERT_THAT(read, IsOk());
   EXPECT_TRUE(SameBits(*read, second_));
 }
 
 TEST_F(TensorFileTest, NeedsNoNameWhenThereIsOneTensor) {
-  ASSERT_THAT(SaveTensors(PathOf("one.safetensors"), {{"output", &first_}}), IsOk());
+  ASSERT_THAT(SaveTensors(PathOf("one.safetensors"), first_), IsOk());
   const auto read = LoadTensor(PathOf("one.safetensors"), 0);
   ASSERT_THAT(read, IsOk());
   EXPECT_TRUE(SameBits(*read, first_));
 }
 
 TEST_F(TensorFileTest, ListsTheTensorsWhenTheChoiceIsUnclear) {
-  ASSERT_THAT(
-      SaveTensors(PathOf("two.safetensors"), {{"output", &first_}, {"weights.0", &second_}}),
-      IsOk());
+  ASSERT_THAT(SaveTensors(PathOf("two.safetensors"), first_, {{"weights.0", &second_}}), IsOk());
   EXPECT_THAT(LoadTensor(PathOf("two.safetensors"), 0),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("FILE:TENSOR"), HasSubstr("output, weights.0"))));
@@ -79,8 +75,7 @@ TEST_F(TensorFileTest, RefusesNamesThatNoPathCanHave) {
 }
 
 TEST_F(TensorFileTest, WritesTheOutputAloneToNpy) {
-  ASSERT_THAT(SaveTensors(PathOf("out.npy"), {{"output", &first_}, {"weights.0", &second_}}),
-              IsOk());
+  ASSERT_THAT(SaveTensors(PathOf("out.npy"), first_, {{"weights.0", &second_}}), IsOk());
   const auto read = LoadTensor(PathOf("out.npy"), 0);
   ASSERT_THAT(read, IsOk());
   EXPECT_TRUE(SameBits(*read, first_));
@@ -95,7 +90,7 @@ TEST_F(TensorFileTest, RefusesNamesAndExtensionsItDoesNotKnow) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2xx")));
   EXPECT_THAT(LoadTensor(PathOf("absent.safetensors"), 0),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent")));
-  EXPECT_THAT(SaveTensors(PathOf("out.txt"), {{"output", &first_}}),
+  EXPECT_THAT(SaveTensors(PathOf("out.txt"), first_),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("out.txt")));
 }
 

@@ -86,6 +86,16 @@ TEST(PictureTest, RefusesWhatIsNoShareOfOne) {
                                            "found [2, 3, 3]")));
 }
 
+TEST(PictureTest, CountsWeightsThatAreNaN) {
+  AttentionPicture picture = MadePicture(1, 2, 3);
+  float* const weights = picture.sequences[0].layers[0].weights.as<float>();
+  weights[9 + 5] = weights[9 + 8] = std::nanf("");
+  EXPECT_THAT(CheckPicture(picture),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "layer 0: expected weights of 0 to 1, found nan at head 1, row 1, key 2 (2 "
+                       "weights of 18 are NaN)"));
+}
+
 TEST(PictureTest, SaysHowToStayBelowTheLimit) {
   AttentionPicture picture;
   picture.sequences.push_back({.name = "sequence 0", .layers = {}});

@@ -143,6 +143,25 @@ TEST(SvgPictureTest, LabelsAreAllDrawnWhileThereIsRoom) {
   }
 }
 
+TEST(SvgPictureTest, SaysHowManyCellsADotCombines) {
+  EXPECT_THAT(SvgPicture(MadePicture(1, 1, 1000), {}),
+              HasSubstr(">each dot: the largest of up to 3 rows x 3 keys<"));
+  EXPECT_THAT(SvgPicture(MadePicture(1, 1, 10), {}), Not(HasSubstr("each dot")));
+}
+
+TEST(SvgPictureTest, IsNoHigherThanItsMapsNeed) {
+  const auto height = [](const std::string& svg) {
+    return std::stoi(svg.substr(svg.find(" height=\"") + 9));
+  };
+  EXPECT_LT(height(SvgPicture(Oblong(3, 1500), {})), 320);
+  EXPECT_GT(height(SvgPicture(Oblong(1500, 3), {})), 680);
+}
+
+TEST(SvgPictureTest, RowsWithoutTokensHaveOneNumber) {
+  const std::string svg = SvgPicture(Oblong(3, 3), {});
+  EXPECT_EQ(CountOf(svg, ">2<"), 2) << "of the last row, and of the last key";
+}
+
 TEST(SvgPictureTest, NothingHiddenNeedsNoLegend) {
   AttentionPicture picture = Hostile();
   picture.hidden_by.clear();
@@ -161,7 +180,7 @@ TEST(SvgPictureTest, CellsOfOneColourBesideEachOtherAreOneRectangle) {
 }
 
 TEST(HtmlPictureTest, IsOneFileWithInertTokens) {
-  const std::string html = HtmlPicture(Hostile());
+  const std::string html = HtmlPicture(Hostile(), 0);
   EXPECT_THAT(html, StartsWith("<!DOCTYPE html>"));
   EXPECT_THAT(html, AllOf(HasSubstr("<bdi>&lt;i&gt;</bdi>"), Not(HasSubstr("</script><b>"))));
   EXPECT_THAT(html, AllOf(Not(HasSubstr("src=")), Not(HasSubstr("@import"))));

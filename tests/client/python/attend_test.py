@@ -74,6 +74,13 @@ class AttendTest(ServedTest):
         np.testing.assert_array_equal(top.keys[..., 0], result.weights[0].argmax(-1))
         np.testing.assert_array_equal(np.take_along_axis(result.weights[0], top.keys, -1), top.weights)
 
+    def test_answers_show_shapes_not_numbers(self):
+        q = seeded(2, 7, 4, 16)
+        shown = repr(self.client.attend(query=q, key=q, value=q, weights_top_k=2))
+        self.assertLess(len(shown), 1000)
+        self.assertIn("AttendResult(output=float32[2, 7, 4, 16], lengths=[7, 7], ", shown)
+        self.assertIn("top_weights=[TopWeights(weights=float32[4, 7, 2], keys=int32[4, 7, 2]), ", shown)
+
     def test_bias_and_mask_of_every_rank(self):
         q, bias = seeded(6, 2, 16), seeded(6, 6, seed=4)
         for rank in (2, 3, 4):

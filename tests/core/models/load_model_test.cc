@@ -82,9 +82,9 @@ class LoadModelTest : public ::testing::Test {
   void ChangeTensors(const std::function<void(NamedTensors&)>& change) {
     NamedTensors tensors = *ReadSafetensors(PathOf("model.safetensors"));
     change(tensors);
-    std::map<std::string, const Tensor*> written;
+    NamedValues written;
     for (const auto& [name, tensor] : tensors) {
-      written[name] = &tensor;
+      written.emplace(name, &tensor);
     }
     ASSERT_THAT(WriteSafetensors(PathOf("model.safetensors"), written), IsOk());
   }

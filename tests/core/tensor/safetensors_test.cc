@@ -53,6 +53,21 @@ class SafetensorsTest : public ::testing::Test {
   TempFolder folder_;
 };
 
+TEST_F(SafetensorsTest, IntegersStayIntegers) {
+  const Tensor wide = SeededTensor(1, Dtype::kF32, {3});
+  const std::vector<int32_t> keys = {7, -1, 16'777'216};
+  const std::string path = folder_.path() + "/out.safetensors";
+  ASSERT_THAT(WriteSafetensors(path, {{"keys", {{1, 3}, keys}}, {"x", &wide}}), IsOk());
+  const absl::StatusOr<NamedTensors> read = ReadSafetensors(path);
+  ASSERT_THAT(read, IsOk());
+  EXPECT_EQ(read->at("keys").shape(), Shape({1, 3}));
+  EXPECT_THAT(std::vector(read->at("keys").as<float>(), read->at("keys").as<float>() + 3),
+              ::testing::ElementsAre(7, -1, 16'777'216));
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(file), {}),
+              ::testing::HasSubstr(R"("dtype":"I32")"));
+}
+
 TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
   const Tensor f32 = SeededTensor(1, Dtype::kF32, {2, 3});
   const Tensor bf16 = SeededTensor(2, Dtype::kBf16, {5});
@@ -61,7 +76,7 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
   const std::map<std::string, const Tensor*> written = {
       {"a", &bf16}, {"b", &f32}, {"c\"\n", &f16}, {"d", &empty}};
   const std::string path = folder_.path() + "/out.safetensors";
-  ASSERT_THAT(WriteSafetensors(path, written), IsOk());
+  ASSERT_THAT(WriteSafetensors(path, NamedValues(written.begin(), written.end())), IsOk());
 
   const absl::StatusOr<NamedTensors> read = ReadSafetensors(path);
   ASSERT_THAT(read, IsOk());

@@ -135,9 +135,9 @@ TEST(CheckpointTest, VerifyFindsAnInfiniteErrorWhereAnAnswerIsNoNumber) {
   ASSERT_THAT(tensors, IsOk());
   Tensor& bias = tensors->at("transformer.h.0.attn.c_proj.bias");
   std::fill_n(bias.as<float>(), bias.num_elements(), std::numeric_limits<float>::quiet_NaN());
-  std::map<std::string, const Tensor*> changed;
+  NamedValues changed;
   for (const auto& [name, tensor] : *tensors) {
-    changed[name] = &tensor;
+    changed.emplace(name, &tensor);
   }
   ASSERT_THAT(WriteSafetensors(file, changed), IsOk());
   ServerOptions options = OptionsFor(folder.path(), LoadModel);

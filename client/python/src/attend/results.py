@@ -18,8 +18,24 @@ Array = np.ndarray[Any, np.dtype[Any]]
 copy."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class TopWeights:
+class _Shown:
+    """Shows arrays by dtype and shape, as float32[14, 64]: printed whole they fill pages."""
+
+    def __repr__(self) -> str:
+        names = [field.name for field in dataclasses.fields(self) if not field.name.startswith("_")]
+        return f"{type(self).__name__}({', '.join(f'{name}={_shown(getattr(self, name))}' for name in names)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    return repr(value)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class TopWeights(_Shown):
     """The k largest weights of each row of one sequence, in descending order. Both arrays are [H, query_len, k]; the key is -1 where
     a row has fewer keys."""
 
@@ -27,8 +43,8 @@ class TopWeights:
     keys: Array
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class LayerWeights:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LayerWeights(_Shown):
     """The attention weights of one layer and sequence in a run of the whole stack: [chosen heads, query_len, kv_len]."""
 
     layer: int
@@ -36,8 +52,8 @@ class LayerWeights:
     weights: Array
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class AttendResult:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class AttendResult(_Shown):
     """The answer to a request.
 
     `output` has the form of the input: [B, S, E] or [T, E] ([T, E] for a list of sequences, token ids and texts); [N, E], [T, V] or
@@ -65,8 +81,8 @@ class AttendResult:
         return [self.output[end - length : end] for end, length in zip(ends, self.lengths)]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class RowBlock:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class RowBlock(_Shown):
     """Output rows of one sequence: [rows, E], [rows, V] or [rows, H, Dv]. The rows of a sequence come in order, without gaps."""
 
     sequence: int
@@ -74,8 +90,8 @@ class RowBlock:
     rows: Array
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _ScoresBlock:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class _ScoresBlock(_Shown):
     sequence: int
     head: int
     first_row: int
@@ -90,22 +106,22 @@ class LogSumExpBlock(_ScoresBlock):
     """Rows of one head's log-sum-exp: [rows]."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class TopWeightsBlock(_ScoresBlock):
     """Rows of one head's largest weights, and their keys: both [rows, k]."""
 
     keys: Array
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LayerWeightsBlock(_ScoresBlock):
     """Rows of one head's weights in one layer: [rows, kv_len]."""
 
     layer: int
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class TokensBlock:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class TokensBlock(_Shown):
     """Tokens of one text, in order, without gaps. They come before all other blocks."""
 
     sequence: int
@@ -116,16 +132,16 @@ class TokensBlock:
 Block = Union[RowBlock, WeightsBlock, LogSumExpBlock, TopWeightsBlock, LayerWeightsBlock, TokensBlock]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SessionState:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class SessionState(_Shown):
     """A session after an action. `length` is the number of tokens of the action's sequence."""
 
     length: int
     usage: SessionUsage
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class StepResult:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class StepResult(_Shown):
     """The answer to a step. `length` is the number of tokens of its sequence after the step."""
 
     output: Optional[Array]  # [n, E], [n, V], [1, V] or [n, H, Dv]; None with top_logits or no_output
@@ -153,3 +169,6 @@ class ShardedResult(NamedTuple):
 
     output: Array  # float32 [n, H, Dv]
     log_sum_exp: Array  # float32 [H, n]
+
+    def __repr__(self) -> str:
+        return f"ShardedResult(output={_shown(self.output)}, log_sum_exp={_shown(self.log_sum_exp)})"
