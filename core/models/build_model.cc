@@ -69,7 +69,6 @@ absl::Status Builder::AddLayer(const AttentionDescription& attention) {
   ModelLayer layer{.causal = attention.causal,
                    .scale = attention.scale,
                    .softcap = attention.softcap,
-                   .window = attention.window,
                    .rotary = attention.rotary};
   ASSIGN_OR_RETURN(layer.attention, MultiHeadAttention::Create(shape, weights, weights_dtype_));
   ASSIGN_OR_RETURN(layer.query_norm, TakeNorm(checkpoint_, attention.query_norm));
@@ -82,7 +81,8 @@ absl::Status Builder::AddLayer(const AttentionDescription& attention) {
   state_->info.layers.push_back({.shape = shape,
                                  .causal = attention.causal,
                                  .is_cross = attention.is_cross,
-                                 .extra_keys = layer.attention->extra_keys()});
+                                 .extra_keys = layer.attention->extra_keys(),
+                                 .window = attention.window});
   state_->layers.push_back(std::move(layer));
   return absl::OkStatus();
 }

@@ -66,7 +66,7 @@ AttentionOptions Model::LayerOptions(int64_t layer, const AttentionOptions& requ
     options.softcap = requested.softcap > 0 ? requested.softcap : own.softcap;
   }
   if (requested.window == 0 && requested.similarity != Similarity::kLinear) {
-    options.window = own.window;
+    options.window = info().layers[layer].window;
   }
   if (!requested.query_norm.has_value() && own.query_norm.has_value()) {
     options.query_norm = Borrow(*own.query_norm);

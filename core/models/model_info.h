@@ -39,6 +39,8 @@ struct ModelLayerInfo {
   /// The number of keys that the layer adds behind the keys of each sequence (bias_k,
   /// add_zero_attn). Weights have as many more columns.
   int64_t extra_keys = 0;
+  /// The window where a request gives none; 0: all keys.
+  int64_t window = 0;
 
   /// Returns whether the layer always takes `memory`: for cross-attention, or because its keys or
   /// values have another width than its rows.

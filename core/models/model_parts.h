@@ -22,7 +22,6 @@ struct ModelLayer {
   bool causal = false;
   std::optional<float> scale = {};
   float softcap = 0;
-  int64_t window = 0;
   std::optional<RotaryDescription> rotary = {};
   std::optional<Norm> query_norm = {};
   std::optional<Norm> key_norm = {};

@@ -1,4 +1,4 @@
-// A server with two loaded models, of which gpt2 takes texts.
+// A server with three loaded models, of which gpt2 takes texts.
 #pragma once
 
 #include <filesystem>
@@ -14,11 +14,12 @@
 
 namespace attention {
 
-/// Tests of the command `attend` against gpt2 and torch_transformer, with a folder for files.
+/// Tests of the command `attend` against gpt2, gemma2 and torch_transformer, with a folder for
+/// files.
 class LoadedModelsTest : public ::testing::Test {
  protected:
   LoadedModelsTest() {
-    for (const std::string model : {"gpt2", "torch_transformer"}) {
+    for (const std::string model : {"gpt2", "gemma2", "torch_transformer"}) {
       std::filesystem::copy(kCheckpoints + model, models_.path() + "/" + model);
     }
     models_.Write("gpt2/tokenizer.json", kWordTokenizer);

@@ -22,16 +22,10 @@ namespace {
 
 constexpr double kHidingBias = -std::numeric_limits<double>::infinity();
 
-void AddRule(const std::string& rule, std::vector<std::string>& rules) {
-  if (std::find(rules.begin(), rules.end(), rule) == rules.end()) {
-    rules.push_back(rule);
-  }
-}
-
 void AddRules(const reference::Options& options, std::vector<std::string>& rules) {
   const auto add = [&rules](bool is_set, const std::string& rule) {
-    if (is_set) {
-      AddRule(rule, rules);
+    if (is_set && std::find(rules.begin(), rules.end(), rule) == rules.end()) {
+      rules.push_back(rule);
     }
   };
   add(options.causal, "causal");
@@ -75,30 +69,6 @@ void HideByRules(const reference::Options& options, int64_t extra_keys, LayerPic
     AddRules(options, rules);
   } else {
     layer.hidden.clear();
-  }
-}
-
-/// Also hides the cells that have weight 0 in all heads; adds that to `rules` if there are some.
-void HideZeros(LayerPicture& layer, std::vector<std::string>& rules) {
-  const int64_t cells = std::ssize(layer.rows) * std::ssize(layer.keys);
-  const float* weights = layer.weights.as<float>();
-  const int64_t num_heads = std::ssize(layer.heads);
-  std::vector<uint8_t> hidden = layer.hidden;
-  hidden.resize(std::max<size_t>(hidden.size(), cells), 0);
-  bool is_any_new = false;
-  for (int64_t i = 0; i < cells; ++i) {
-    bool is_zero = num_heads > 0;
-    for (int64_t head = 0; head < num_heads && is_zero; ++head) {
-      is_zero = weights[head * cells + i] == 0;
-    }
-    for (int64_t at = i; at < std::ssize(hidden) && is_zero; at += cells) {
-      is_any_new = is_any_new || hidden[at] == 0;
-      hidden[at] = 1;
-    }
-  }
-  if (is_any_new) {
-    layer.hidden = std::move(hidden);
-    AddRule("weights of exactly 0 in all heads", rules);
   }
 }
 
@@ -207,6 +177,8 @@ class AnswerPainter {
         Open(number, s, weights, has_memory ? Source::kMemoryKeys : Source::kInput);
     if (request_.model.empty()) {
       layer.name = "attention";
+    } else if (model_.has_stack()) {
+      layer.name += " alone";  // its weights in the stack are others
     }
     layer.tensor_name = absl::StrCat("weights.", s);
     const AttentionExtents extents = {
@@ -223,8 +195,11 @@ class AnswerPainter {
     }
     AttendRequest visibility = {.bias = request_.bias, .mask = request_.mask};
     visibility.options = VisibilityOf(request_.options);
-    ASSIGN_OR_RETURN(const reference::Options options,
+    ASSIGN_OR_RETURN(reference::Options options,
                      ReferenceOptionsOf(visibility, extents, s, sequences_[s]));
+    if (options.window == 0 && options.similarity != reference::Similarity::kLinear) {
+      options.window = facts.window();
+    }
     HideByRules(options, facts.extra_keys(), layer, rules_);
     return layer;
   }
@@ -251,8 +226,7 @@ class AnswerPainter {
     }
     layer.tensor_name = absl::StrCat("layer_weights.", weights.layer, ".", weights.sequence);
     const int64_t extra_keys = std::min<int64_t>(std::ssize(layer.keys), facts.extra_keys());
-    HideByRules({.causal = facts.causal()}, extra_keys, layer, rules_);
-    HideZeros(layer, rules_);
+    HideByRules({.causal = facts.causal(), .window = facts.window()}, extra_keys, layer, rules_);
     return layer;
   }
 

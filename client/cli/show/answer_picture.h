@@ -9,9 +9,8 @@
 namespace attention {
 
 /// Returns all attention weights of `result`, which answers `request`; without sequences when it
-/// has none. The options of the request say which cells are hidden; for a whole stack, the server
-/// says which layers are causal. It does not report windows of a model, so weights of exactly 0 in
-/// all heads of a layer count as hidden. Asks the server for the model. Errors of SequencesOf and
+/// has none. The options of the request and the layers of the model say which cells are hidden.
+/// Asks the server for the model. Errors of SequencesOf and
 /// ReferenceOptionsOf.
 absl::StatusOr<AttentionPicture> PictureOfAnswer(AttentionClient& client,
                                                  const AttendRequest& request,

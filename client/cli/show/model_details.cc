@@ -63,13 +63,15 @@ std::vector<std::string> LayerCells(const v1::Layer& layer) {
           absl::StrCat(layer.head_dim()),
           absl::StrCat(layer.value_head_dim()),
           YesOrNo(layer.causal()),
+          layer.window() == 0 ? "all keys" : absl::StrCat(layer.window()),
           layer.is_cross() ? absl::StrCat("memory of ", layer.d_memory()) : "own rows",
           absl::StrCat(layer.extra_keys())};
 }
 
 std::string LayersTable(const v1::Model& model) {
-  std::vector<std::vector<std::string>> rows = {
-      {"LAYER", "D_MODEL", "HEADS", "HEAD_DIM", "VALUE_DIM", "CAUSAL", "KEYS FROM", "EXTRA KEYS"}};
+  std::vector<std::vector<std::string>> rows = {{"LAYER", "D_MODEL", "HEADS", "HEAD_DIM",
+                                                 "VALUE_DIM", "CAUSAL", "WINDOW", "KEYS FROM",
+                                                 "EXTRA KEYS"}};
   for (int first = 0; first < model.layers_size();) {
     std::vector<std::string> cells = LayerCells(model.layers(first));
     int end = first + 1;

@@ -53,6 +53,7 @@ void DescribeLayer(const ModelLayerInfo& layer, v1::Layer& wire) {
   wire.set_causal(layer.causal);
   wire.set_is_cross(layer.is_cross);
   wire.set_extra_keys(layer.extra_keys);
+  wire.set_window(layer.window);
 }
 
 }  // namespace
