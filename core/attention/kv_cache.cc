@@ -37,8 +37,12 @@ absl::StatusOr<KvCache> KvCache::Create(const KvCacheShape& shape,
   RETURN_IF_ERROR(ExpectWithin({"num_kv_heads"}, 1, int64_t{1} << 20, shape.num_kv_heads));
   RETURN_IF_ERROR(ExpectWithin({"head_dim"}, 1, kMaxHeadDim, shape.head_dim));
   RETURN_IF_ERROR(ExpectWithin({"value_head_dim"}, 1, kMaxHeadDim, shape.value_head_dim));
-  if (shape.page_tokens < 1 || shape.page_tokens % kKeyTile != 0) {  // a key tile lies in one page
-    return WrongField({"page_tokens"}, absl::StrCat("a multiple of ", kKeyTile), shape.page_tokens);
+  constexpr int64_t kMaxPageTokens = int64_t{1} << 20;
+  if (shape.page_tokens < 1 || shape.page_tokens > kMaxPageTokens ||
+      shape.page_tokens % kKeyTile != 0) {  // a key tile lies in one page
+    return WrongField({"page_tokens"},
+                      absl::StrCat("a multiple of ", kKeyTile, ", at most ", kMaxPageTokens),
+                      shape.page_tokens);
   }
   return KvCache(shape, memory != nullptr ? std::move(memory) : std::make_shared<KvMemory>());
 }

@@ -92,7 +92,10 @@ absl::Status ValidateRun(const Model& model, const ModelCall& call) {
     RETURN_IF_ERROR(CheckWanted(index, model, s));
     RETURN_IF_ERROR(CheckWeights(index, info, s));
   }
-  return ExpectEqual({"rows of all sequences"}, call.hidden_states.rows, next_row);
+  RETURN_IF_ERROR(ExpectEqual({"rows of all sequences"}, call.hidden_states.rows, next_row));
+  return call.memory.has_value() ? ExpectEqual({"memory rows of all sequences"}, call.memory->rows,
+                                               next_memory_row)
+                                 : absl::OkStatus();
 }
 
 }  // namespace attention

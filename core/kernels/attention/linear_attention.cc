@@ -46,10 +46,11 @@ LinearState::LinearState(const AttentionPlan& plan, std::byte* memory)
   std::memset(memory, 0, SizeBytes(plan));
 }
 
-void LinearState::AddBlock(const float* keys, const float* values) {
+/// The sums of the padding stay 0: the padding of keys times an infinite value would be NaN.
+void LinearState::AddBlock(const float* keys, const float* values, int64_t head_dim) {
   float* key_sums = sums_ + plan_.depth() * plan_.value_width();
-  for (int64_t d = 0; d < plan_.depth(); d += kQueryTile) {
-    const int64_t rows = std::min(kQueryTile, plan_.depth() - d);
+  for (int64_t d = 0; d < head_dim; d += kQueryTile) {
+    const int64_t rows = std::min(kQueryTile, head_dim - d);
     FindGemm({.m = rows,
               .n = plan_.value_width(),
               .k = kKeyBlock,
@@ -59,17 +60,19 @@ void LinearState::AddBlock(const float* keys, const float* values) {
               .accumulate = true})
         .Run(keys + d * kKeyBlock, values, sums_ + d * plan_.value_width());
   }
-  for (int64_t d = 0; d < plan_.depth(); ++d) {
+  for (int64_t d = 0; d < head_dim; ++d) {
     key_sums[d] += Sum(keys + d * kKeyBlock, kKeyBlock);
   }
 }
 
-void LinearState::Advance(const PackedHead& packed, int64_t blocks) {
+void LinearState::Advance(const QueryTile& tile, int64_t blocks) {
+  const PackedHead& packed = tile.packed;
   for (; num_blocks_ < blocks; ++num_blocks_) {
     const HeadPage& page = PageOfBlock(packed, num_blocks_);
     const int64_t block = num_blocks_ % packed.blocks_per_page;
     AddBlock(reinterpret_cast<const float*>(page.keys) + block * plan_.key_block_elements(),
-             reinterpret_cast<const float*>(page.values) + block * plan_.value_block_elements());
+             reinterpret_cast<const float*>(page.values) + block * plan_.value_block_elements(),
+             tile.sequence->key.head_dim);
   }
 }
 
@@ -82,6 +85,7 @@ void LinearState::AddKeys(const TileSetup& setup, const TileBuffers& buffers, in
   keys.scores = buffers.scores;
   keys.probabilities = buffers.probabilities;
   for (int64_t r = 0; r < setup.rows; ++r) {
+    keys.visible_begin[r] = first_key - keys.first_key;
     keys.visible_end[r] = ends[r] - keys.first_key;
   }
   const TileProducts products(setup, buffers);
@@ -152,7 +156,7 @@ void LinearState::Attend(const QueryTile& tile, int64_t rows, int64_t num_heads,
       ++row;
     }
     part.rows_per_head = row - part.first_row;
-    Advance(tile.packed, blocks);
+    Advance(tile, blocks);
     for (int64_t head = 0; head < num_heads; ++head) {
       part.first_head = tile.first_head + head;
       AttendRows(part, scratch);

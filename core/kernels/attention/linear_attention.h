@@ -30,8 +30,8 @@ class LinearState {
   void Attend(const QueryTile& tile, int64_t rows, int64_t num_heads, std::byte* scratch);
 
  private:
-  void Advance(const PackedHead& packed, int64_t blocks);
-  void AddBlock(const float* keys, const float* values);
+  void Advance(const QueryTile& tile, int64_t blocks);
+  void AddBlock(const float* keys, const float* values, int64_t head_dim);
   void AttendRows(const QueryTile& tile, std::byte* scratch) const;
   static void AddKeys(const TileSetup& setup, const TileBuffers& buffers, int64_t first_key,
                       const int64_t* ends, float* row_sum);

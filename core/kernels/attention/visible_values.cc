@@ -176,17 +176,18 @@ void TileProducts::ClearNonFinite(int64_t col, NonFiniteValues& values) const {
   }
 }
 
-/// Finds those of `values` to whose keys the row attends.
+/// Finds those of `values` to whose keys the row attends, among its visible columns.
 void TileProducts::FindVisible(const KeyTile& keys, int64_t row, const Rectangle& part,
                                NonFiniteValues& values) const {
   constexpr uint16_t kExponent = 0x7f80;  // products of bf16 take numbers below the normal as zero
   const FlashSequence& sequence = setup_.sequence;
   const int64_t head = setup_.HeadOf(row);
   const int64_t query_row = setup_.RowOf(row);
-  const int64_t end = std::clamp(sequence.kv_len() - keys.first_key, part.begin, part.end);
+  const int64_t end = std::clamp(keys.visible_end[row], part.begin, part.end);
+  const int64_t begin = std::clamp(keys.visible_begin[row], part.begin, end);
   float marks[kKeyTile] = {};
-  sequence.visibility().Hide(head, query_row, {keys.first_key + part.begin, keys.first_key + end},
-                             marks + part.begin);
+  sequence.visibility().Hide(head, query_row, {keys.first_key + begin, keys.first_key + end},
+                             marks + begin);
   const Bias& bias = sequence.options.bias;
   const float* const biases =
       bias.data != nullptr ? bias.Row(head, query_row) + keys.first_key : marks;
@@ -195,7 +196,7 @@ void TileProducts::FindVisible(const KeyTile& keys, int64_t row, const Rectangle
   const bool bf16 = setup_.bf16();
   for (int64_t n = 0; n < values.count; ++n) {
     const int64_t col = values.columns[n];
-    if (col < end && marks[col] != kMinusInfinity && biases[col] != kMinusInfinity) {
+    if (col >= begin && col < end && marks[col] != kMinusInfinity && biases[col] != kMinusInfinity) {
       const bool is_zero = bf16 ? (halves[col] & kExponent) == 0 : floats[col] == 0;
       values.weighted[row].Add(n, !is_zero);
       values.times_zero[row].Add(n, is_zero);

@@ -20,19 +20,51 @@ inline float CenteredSum(const float* row, int64_t cols, float center) {
   return ReduceSum(sum);
 }
 
+/// The mean of a row, or 0 for a root-mean-square norm, and the mean square of its distances from
+/// that; of the row's elements times `shrinking`.
+struct Moments {
+  float shrinking;
+  float mean;
+  float mean_square;
+};
+
+/// Returns the moments of a row whose squares overflow. A smaller row has the same norm.
+inline Moments MomentsOfLargeRow(const float* row, int64_t cols, bool is_rms) {
+  constexpr float kShrinking = 0x1p-80f;
+  double sum = 0, sum_of_squares = 0;
+  for (int64_t i = 0; i < cols && !is_rms; ++i) {
+    sum += row[i] * kShrinking;
+  }
+  const double mean = sum / static_cast<double>(cols);
+  for (int64_t i = 0; i < cols; ++i) {
+    const double d = row[i] * kShrinking - mean;
+    sum_of_squares += d * d;
+  }
+  return {kShrinking, static_cast<float>(mean),
+          static_cast<float>(sum_of_squares / static_cast<double>(cols))};
+}
+
+inline Moments MomentsOf(const float* row, int64_t cols, bool is_rms) {
+  const auto count = static_cast<float>(cols);
+  const float mean = is_rms ? 0.0f : CenteredSum<false>(row, cols, 0.0f) / count;
+  const float mean_square = CenteredSum<true>(row, cols, mean) / count;
+  return mean_square > __FLT_MAX__ ? MomentsOfLargeRow(row, cols, is_rms)
+                                   : Moments{1.0f, mean, mean_square};
+}
+
 template <typename E>
 inline void NormRow(const NormTile& tile, int64_t r) {
   const float* __restrict row = tile.source + r * tile.source_stride;
   auto* target = static_cast<typename E::Type*>(tile.target) + r * tile.target_stride;
-  const auto count = static_cast<float>(tile.cols);
-  const float mean = tile.is_rms ? 0.0f : CenteredSum<false>(row, tile.cols, 0.0f) / count;
-  const float mean_square = CenteredSum<true>(row, tile.cols, mean) / count;
-  const float factor = 1.0f / __builtin_sqrtf(mean_square + tile.epsilon);
+  const Moments moments = MomentsOf(row, tile.cols, tile.is_rms);
+  const float shrinking = moments.shrinking, mean = moments.mean;
+  const float factor =
+      1.0f / __builtin_sqrtf(moments.mean_square + tile.epsilon * shrinking * shrinking);
   for (int64_t i = 0; i < tile.cols; ++i) {
     const float bias = tile.bias == nullptr ? 0.0f : tile.bias[i];
     const float residual =
         tile.residual == nullptr ? 0.0f : tile.residual[r * tile.residual_stride + i];
-    target[i] = E::Write((row[i] - mean) * factor * tile.weight[i] + bias + residual);
+    target[i] = E::Write((row[i] * shrinking - mean) * factor * tile.weight[i] + bias + residual);
   }
 }
 

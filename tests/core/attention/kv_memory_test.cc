@@ -18,11 +18,14 @@ namespace {
 
 using Storage = KeyValueStorage;
 
-TEST(KvMemoryTest, PagesThatAreNoMultipleOfTheKeyTileAreRefused) {
-  for (const int64_t page_tokens : {0, 64, 511, 513, -512}) {
+TEST(KvMemoryTest, PagesThatAreNoMultipleOfTheKeyTileOrTooLargeAreRefused) {
+  for (const int64_t page_tokens : {int64_t{0}, int64_t{64}, int64_t{511}, int64_t{513},
+                                    int64_t{-512}, int64_t{1} << 21, int64_t{1} << 40}) {
     EXPECT_THAT(KvCache::Create({1, 16, 16, Storage::kF32, page_tokens}),
-                StatusIs(kInvalid, ::testing::Eq("page_tokens: expected a multiple of 512, found " +
-                                                 std::to_string(page_tokens))));
+                StatusIs(kInvalid,
+                         ::testing::Eq("page_tokens: expected a multiple of 512, at most 1048576, "
+                                       "found " +
+                                       std::to_string(page_tokens))));
   }
 }
 

@@ -1,5 +1,6 @@
 // Layers with extra keys (bias_k, add_zero_attn): every row attends to them, whatever hides the
 // other keys from it.
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,45 @@ TEST_P(ExtraKeysTest, EveryRowAttendsToThem) {
   run(1, [](const RowRange&) { return true; }, streamed, streamed_weights);
   EXPECT_EQ(Bytes(streamed), Bytes(output));
   EXPECT_EQ(Bytes(streamed_weights), Bytes(weights));
+}
+
+TEST(ExtraKeyValuesTest, AnInfiniteExtraValueIsNotMultipliedByZero) {
+  // The extra key lies in the key block of the last rows. Output channels are sums of all elements.
+  constexpr int64_t kLen = 100;
+  std::vector<float> identity(kModelWidth * kModelWidth);
+  for (int64_t i = 0; i < kModelWidth; ++i) {
+    identity[i * kModelWidth + i] = 1;
+  }
+  const std::vector<float> ones(kModelWidth * kModelWidth, 1.0f);
+  std::vector<float> extra_key(kModelWidth, 0.5f), extra_value(kModelWidth, 0.25f);
+  extra_value[3] = std::numeric_limits<float>::infinity();
+  const auto layer = MultiHeadAttention::Create(
+      {kModelWidth, kModelWidth, kNumHeads, kNumHeads, kHeadDim, kHeadDim},
+      {.query = {.data = identity.data()},
+       .key = {.data = identity.data()},
+       .value = {.data = identity.data()},
+       .output = {.data = ones.data()},
+       .extra_key = extra_key,
+       .extra_value = extra_value},
+      WeightsDtype::kF32);
+  ASSERT_THAT(layer, IsOk());
+  const Tensor hidden = SeededTensor(1, Dtype::kF32, {kLen, kModelWidth});
+  for (const Similarity similarity : {Similarity::kDotProduct, Similarity::kLinear}) {
+    Tensor output(Dtype::kF32, {kLen, kModelWidth});
+    const LayerSequence sequence{
+        .query_len = kLen,
+        .output = {output.data(), Dtype::kF32, kLen, kModelWidth, kModelWidth},
+        .options = {.causal = true, .similarity = similarity}};
+    ThreadPool pool(1);
+    Workspace workspace(pool);
+    ASSERT_THAT(
+        (*layer)->Run({.hidden_states = View(hidden), .sequences = {&sequence, 1}}, workspace),
+        IsOk());
+    for (int64_t i = 0; i < output.num_elements(); ++i) {
+      ASSERT_EQ(output.as<float>()[i], std::numeric_limits<float>::infinity())
+          << i / kModelWidth << " " << static_cast<int>(similarity);
+    }
+  }
 }
 
 }  // namespace

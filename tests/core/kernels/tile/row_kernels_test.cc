@@ -99,6 +99,35 @@ TEST_P(RowKernelsTest, NormIsThatOfLongDouble) {
   }
 }
 
+// Their squares, and the sum of the largest, exceed what f32 can hold.
+TEST_P(RowKernelsTest, LayerNormOfLargeRowsDoesNotOverflow) {
+  for (const int64_t cols : {int64_t{8}, int64_t{100}, int64_t{512}}) {
+    const std::vector<float> weight(cols, 1.0f);
+    for (const float magnitude : {0x1p58f, 0x1p64f, 0x1p122f}) {
+      std::vector<float> numbers = SomeNumbers(cols);
+      for (float& number : numbers) {
+        number *= magnitude;
+      }
+      for (const bool is_rms : {false, true}) {
+        std::vector<float> target(cols);
+        const NormTile tile{.source = numbers.data(),
+                            .rows = 1,
+                            .cols = cols,
+                            .is_rms = is_rms,
+                            .epsilon = 1e-6f,
+                            .weight = weight.data(),
+                            .target = target.data()};
+        kernels().norm(tile);
+        const std::vector<long double> expected = ExpectedNorm(tile, numbers.data(), nullptr);
+        for (int64_t i = 0; i < cols; ++i) {
+          ASSERT_NEAR(target[i], static_cast<double>(expected[i]), 64 * 0x1p-24)
+              << i << " of " << cols << ", " << magnitude << ", " << is_rms;
+        }
+      }
+    }
+  }
+}
+
 long double Activated(Activation activation, long double x) {
   constexpr long double kPi = std::numbers::pi_v<long double>;
   switch (activation) {
