@@ -47,7 +47,7 @@ class AttentionTile {
 
   void PackKeys(const KeyTile& keys) const;
   void Score(const KeyTile& keys) const;
-  bool HideKeys(const KeyTile& keys, const RowGroup& group) const;
+  void HideKeys(const KeyTile& keys, const RowGroup& group) const;
   void Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum, bool rounds);
   void AddValues(const KeyTile& keys) const;
 
@@ -188,12 +188,12 @@ void AttentionTile::Score(const KeyTile& keys) const {
 }
 
 /// Sets the scores of keys that are hidden from the group's rows to -infinity, but for columns from
-/// visible_end on. Returns whether a score may be -infinity.
-bool AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
+/// visible_end on.
+void AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
   const Visibility visibility = sequence_.visibility();
   const Rectangle& part = group.part;
   if (!visibility.has_holes() && group.common_begin <= part.begin) {
-    return options_.bias.data != nullptr;  // a bias may be -infinity
+    return;
   }
   for (int64_t r = part.first_row; r < part.first_row + part.rows; ++r) {
     const KeyRange range{keys.first_key + part.begin, keys.first_key + keys.visible_end[r]};
@@ -201,7 +201,6 @@ bool AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
       visibility.Hide(setup_.HeadOf(r), setup_.RowOf(r), range, keys.ScoreRow(r) + part.begin);
     }
   }
-  return true;
 }
 
 /// Raw scores of the group's rows become probabilities relative to the running maximum, or weights.
@@ -215,7 +214,7 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
   if (setup_.shapes_logits) {
     logits_.Shape(keys, part);
   }
-  const bool hides = HideKeys(keys, group);
+  HideKeys(keys, group);
   int64_t counted_from_begin[kQueryTile];
   const int64_t* visible_end = keys.visible_end + r;
   if (part.begin > 0) {
@@ -241,7 +240,6 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
        .rows = part.rows,
        .cols = part.end - part.begin,
        .visible_end = visible_end,
-       .hides = hides,
        .scale_log2e = setup_.scale_log2e,
        .row_max = row_max_ + r,
        .row_sum = row_sum + r,

@@ -108,9 +108,6 @@ struct ToBf16 {
 /// (`kIsHuge`) subtract the maximum first, at the cost of one more rounding.
 template <bool kIsHuge>
 struct Exponent {
-  /// Whether an exponent may be -infinity although the score is finite.
-  static constexpr bool kMayOverflow = kIsHuge;
-
   Vec Of(Vec score) const {
     return kIsHuge ? (score - max) * scale : MulAdd(score, scale, -offset);
   }
@@ -157,17 +154,14 @@ inline Vec AddPower(Vec p, Vec sum) {
 
 /// Writes 2^exponent for the first `visible` of `cols` columns, and zeros for the others. Returns
 /// the sum. It is the sum of 16 * kSums partial sums, and the column alone decides to which one it
-/// is added, so that zeros at the end change no bit. With kHides, scores may be -infinity, whose
-/// power is 0. With kLooksAhead, meanwhile it finds the maximum of another row, `ahead`, on units
-/// that are idle otherwise.
-template <typename Exp2, bool kHides, typename Exponent, typename Target>
+/// is added, so that zeros at the end change no bit. The power of a score of -infinity, which
+/// hides its key, is 0. With kLooksAhead, meanwhile it finds the maximum of another row, `ahead`, on
+/// units that are idle otherwise.
+template <typename Exp2, typename Exponent, typename Target>
 inline SumAndMax Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
                               Target& row_target, RowPart ahead) {
   std::conditional_t<Target::kIsCopied, Target, Target&> target = row_target;
-  const auto power = [&](Vec scores) {
-    const Vec t = exponent.Of(scores);
-    return kHides || Exponent::kMayOverflow ? PowerOfTwoOrZero<Exp2>(t) : PowerOfTwo<Exp2>(t);
-  };
+  const auto power = [&](Vec scores) { return PowerOfTwo<Exp2>(exponent.Of(scores)); };
   Vec sum[kSums] = {};
   int64_t i = 0;
   const auto step = [&]() __attribute__((always_inline)) {
@@ -228,7 +222,7 @@ inline void UpdateMax(const SoftmaxTile& tile, int64_t r, float tile_max) {
   if (!tile.is_first) {
     const double exponent =
         RowExponent(old_max, tile.scale_log2e) - RowExponent(tile_max, tile.scale_log2e);
-    const float factor = First(PowerOfTwoOrZero<Exp2Degree5>(Set(static_cast<float>(exponent))));
+    const float factor = First(PowerOfTwo<Exp2Degree5>(Set(static_cast<float>(exponent))));
     tile.row_sum[r] *= factor;
     ScaleRow(tile.accumulator + r * tile.accumulator_cols, tile.accumulator_cols, factor);
   }
@@ -249,8 +243,7 @@ inline float SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, RowPart ahead, T
     return kLooksAhead ? MaxOf(ahead) : 0.0f;
   }
   const SumAndMax result = WithExponent(tile.row_max[r], tile.scale_log2e, [&](auto exponent) {
-    return tile.hides ? Exponentials<Exp2, true>(row, visible, tile.cols, exponent, target, ahead)
-                      : Exponentials<Exp2, false>(row, visible, tile.cols, exponent, target, ahead);
+    return Exponentials<Exp2>(row, visible, tile.cols, exponent, target, ahead);
   });
   tile.row_sum[r] += result.sum;
   return result.max_ahead;

@@ -19,8 +19,8 @@ namespace attention {
 /// are rescaled to it.
 struct SoftmaxTile {
   const Processor& processor;
-  /// The scores, [rows, cols], row stride `stride`. They become the probabilities, unless
-  /// bf16_probabilities receives these.
+  /// The scores, [rows, cols], row stride `stride`; one of -infinity hides its key. They become the
+  /// probabilities, unless bf16_probabilities receives these.
   float* scores = nullptr;
   int64_t stride = 0;
   int64_t rows = 0;
@@ -28,8 +28,6 @@ struct SoftmaxTile {
   /// For each row, the end of its visible columns: the columns from visible_end on are hidden from
   /// the row and get probability 0.
   const int64_t* visible_end = nullptr;
-  /// Whether scores may be -infinity, which hides their keys too.
-  bool hides = false;
   float scale_log2e = 0;         // >= 0: the scale of the logits times log2(e)
   float* row_max = nullptr;      // [rows]: running maximum of the scores, -infinity at first
   float* row_sum = nullptr;      // [rows]: running sum of the probabilities

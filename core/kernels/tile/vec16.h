@@ -43,21 +43,11 @@ struct Exp2Degree3 {
   }
 };
 
-/// Returns 2^t for t below 128; NaN stays NaN. REQUIRES: t is not -infinity, if
-/// kScaleByPow2NeedsFinite.
+/// Returns 2^t for t below 128, also 0 for -infinity; NaN stays NaN.
 template <typename Exp2>
 inline Vec PowerOfTwo(Vec t) {
   const Vec n = Round(t);
-  return ScaleByPow2(Exp2::Polynomial(t - n), n);
-}
-
-/// Returns 2^t for t below 128, also 0 for -infinity; NaN stays NaN.
-template <typename Exp2>
-inline Vec PowerOfTwoOrZero(Vec t) {
-  if constexpr (kScaleByPow2NeedsFinite) {
-    t = IfLess(t, Set(-160.0f), Set(-160.0f), t);
-  }
-  return PowerOfTwo<Exp2>(t);
+  return ScaleByPow2(Exp2::Polynomial(t - n), n);  // of -infinity: NaN times 2^-infinity, which is 0
 }
 
 #ifdef __AVX512F__
@@ -67,18 +57,13 @@ struct Exp2Degree3OnIntel : Exp2Degree3 {};
 template <>
 inline Vec PowerOfTwo<Exp2Degree3OnIntel>(Vec t) {
   const Vec x = SubtractRounded(t);
-  return ScaleByPow2(Exp2Degree3::Polynomial(x), t - x);  // t - x may be -infinity here
-}
-
-template <>
-inline Vec PowerOfTwoOrZero<Exp2Degree3OnIntel>(Vec t) {
-  return PowerOfTwo<Exp2Degree3OnIntel>(t);
+  return ScaleByPow2(Exp2Degree3::Polynomial(x), t - x);
 }
 #endif
 
 inline Vec Exp(Vec x) {
   const Vec t = x * 1.4426950408889634f;
-  return PowerOfTwoOrZero<Exp2Degree5>(IfLess(Set(127.0f), t, Set(127.0f), t));
+  return PowerOfTwo<Exp2Degree5>(IfLess(Set(127.0f), t, Set(127.0f), t));
 }
 
 /// Returns tanh with a relative error of 2e-7: for x^2 < 0.4 as x + x^3 P(x^2), interpolated at the

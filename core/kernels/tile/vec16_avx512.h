@@ -66,9 +66,8 @@ inline Vec Round(Vec v) { return _mm512_roundscale_ps(v, 8); }
 /// where Round alone takes two.
 inline Vec SubtractRounded(Vec v) { return _mm512_reduce_ps(v, 8); }
 
-constexpr bool kScaleByPow2NeedsFinite = true;
-
-/// Returns v * 2^n for integral n, with gradual underflow.
+/// Returns v * 2^n for integral n, with gradual underflow; 0 for NaN and an n of -infinity (Intel's
+/// manual, special cases of VSCALEFPS).
 inline Vec ScaleByPow2(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
 
 /// Stores numbers from 0 to 255, rounded down, as bytes.

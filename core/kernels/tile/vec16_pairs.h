@@ -70,8 +70,6 @@ inline Pair<H> Round(Pair<H> v) {
   return {Round(v.lo), Round(v.hi)};
 }
 
-constexpr bool kScaleByPow2NeedsFinite = false;
-
 /// Returns v * 2^n for v in [0.5, 2) or NaN and integral n below 128; 0 for n below -125, whatever
 /// v is.
 template <typename H>

@@ -313,7 +313,6 @@ TEST_P(ConversionTest, QuantisingProbabilitiesIsWithinHalfAStep) {
                        .rows = 1,
                        .cols = cols,
                        .visible_end = &cols,
-                       .hides = true,
                        .scale_log2e = 1,
                        .row_max = &row_max,
                        .row_sum = &row_sum,

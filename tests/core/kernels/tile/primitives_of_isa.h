@@ -29,18 +29,18 @@ constexpr VectorPrimitives MakePrimitives() {
       .power_of_two =
           [](const float* source, int64_t count, float* target) {
             MapVectors(source, count, target,
-                       [](Vec x) { return PowerOfTwoOrZero<Exp2Degree5>(x); });
+                       [](Vec x) { return PowerOfTwo<Exp2Degree5>(x); });
           },
       .rough_power_of_two =
           [](const float* source, int64_t count, float* target) {
             MapVectors(source, count, target,
-                       [](Vec x) { return PowerOfTwoOrZero<Exp2Degree3>(x); });
+                       [](Vec x) { return PowerOfTwo<Exp2Degree3>(x); });
           },
 #ifdef __AVX512F__
       .rough_power_of_two_on_intel =
           [](const float* source, int64_t count, float* target) {
             MapVectors(source, count, target,
-                       [](Vec x) { return PowerOfTwoOrZero<Exp2Degree3OnIntel>(x); });
+                       [](Vec x) { return PowerOfTwo<Exp2Degree3OnIntel>(x); });
           },
 #endif
       .tanh =
