@@ -93,9 +93,9 @@ absl::Status ValidateRun(const Model& model, const ModelCall& call) {
     RETURN_IF_ERROR(CheckWeights(index, info, s));
   }
   RETURN_IF_ERROR(ExpectEqual({"rows of all sequences"}, call.hidden_states.rows, next_row));
-  return call.memory.has_value() ? ExpectEqual({"memory rows of all sequences"}, call.memory->rows,
-                                               next_memory_row)
-                                 : absl::OkStatus();
+  return call.memory.has_value()
+             ? ExpectEqual({"memory rows of all sequences"}, call.memory->rows, next_memory_row)
+             : absl::OkStatus();
 }
 
 }  // namespace attention

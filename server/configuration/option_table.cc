@@ -235,7 +235,7 @@ OptionSection Connections() {
   };
   return {
       "Connections",
-      {IntegerOption("max-connections", of(&Limits::max_connections), kAtLeastOne,
+      {IntegerOption("max-connections", of(&Limits::max_connections), {1, 1 << 30},
                      "Maximum open connections of each of --listen, --admin-listen and "
                      "--health-listen. Further connections are closed at once"),
        IntegerOption("max-concurrent-streams", of(&Limits::max_streams), {1, 1'000'000},

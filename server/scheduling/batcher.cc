@@ -176,21 +176,21 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
   }
   batch.start = calls_.clock();
   batch.position = queue_.taken_start();
-  const auto gone = std::remove_if(taken.begin(), taken.end(), [&](std::shared_ptr<Job>& job) {
+  size_t num_kept = 0;
+  for (std::shared_ptr<Job>& job : taken) {
     if (IsLost(*job, batch.start)) {
       FinishLostJob(*job, batch.start, queue_);
-      return true;
-    }
-    if (!job->TakeMemory()) {
+      job.reset();
+    } else if (!job->TakeMemory()) {
       calls_.requeue(std::move(job));
-      return true;
+    } else {
+      batch.sequences += static_cast<int64_t>(job->description().sequences.size());
+      batch.tokens += job->description().tokens;
+      batch.flops += job->description().flops;
+      std::swap(taken[num_kept++], job);
     }
-    batch.sequences += static_cast<int64_t>(job->description().sequences.size());
-    batch.tokens += job->description().tokens;
-    batch.flops += job->description().flops;
-    return false;
-  });
-  taken.erase(gone, taken.end());
+  }
+  taken.resize(num_kept);
   batch.jobs = std::move(taken);
   if (!batch.jobs.empty()) {
     batch.id = next_id_++;

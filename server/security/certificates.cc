@@ -205,7 +205,9 @@ absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files) {
 }
 
 CertificateStore::CertificateStore(const CertificateFiles& files)
-    : files_(files), watch_({files.certificate, files.key, files.client_ca}) {}
+    : files_(files),
+      watch_({files.certificate, files.key, files.client_ca},
+             "the certificate that was read before stays in use") {}
 
 absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(
     const CertificateFiles& files) {
@@ -218,14 +220,7 @@ absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(
 
 absl::Status CertificateStore::Read() {
   ASSIGN_OR_RETURN(Certificates read, ReadCertificates(files_));
-  if (read == refused_) {  // handshakes read the files again until they are valid
-    return refusal_;
-  }
-  if (absl::Status status = TryToConnect(files_, read); !status.ok()) {
-    refused_ = std::move(read);
-    refusal_ = status;
-    return status;
-  }
+  RETURN_IF_ERROR(TryToConnect(files_, read));
   const std::string end = absl::FormatTime(absl::RFC3339_sec, read.not_after, absl::UTCTimeZone());
   if (read.not_after <= absl::Now()) {
     Log(LogLevel::kWarning, absl::StrCat("the certificate in ", files_.certificate, " expired at ",
@@ -245,19 +240,14 @@ absl::Status CertificateStore::Read() {
 
 std::shared_ptr<const Certificates> CertificateStore::Latest() {
   MutexLock lock(mutex_);
-  const absl::Status status =
-      watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
-  if (std::exchange(failure_, status) != status && !status.ok()) {
-    Log(LogLevel::kError, absl::StrCat("the certificate that was read before stays in use: ",
-                                       std::string(status.message())));
-  }
+  watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
   return latest_;
 }
 
 bool CertificateStore::AreFilesValid() {
   Latest();
   MutexLock lock(mutex_);
-  return failure_.ok();
+  return watch_.are_valid();
 }
 
 }  // namespace attention

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -30,7 +29,6 @@ struct Certificates {
 
   /// Returns the authorities that gRPC is given: it needs one even if clients need no certificate.
   const std::string& authority() const { return client_ca.empty() ? certificate : client_ca; }
-  bool operator==(const Certificates&) const = default;
 };
 
 /// Reads and checks the files. INVALID_ARGUMENT names the flag, the file and the problem: no PEM
@@ -61,11 +59,6 @@ class CertificateStore {
   Mutex mutex_;
   FileWatch watch_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Certificates> latest_ ABSL_GUARDED_BY(mutex_);
-  /// What OpenSSL refused last, and why; it is not tried again.
-  std::optional<Certificates> refused_ ABSL_GUARDED_BY(mutex_);
-  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
-  /// The error of the last check, which has been logged.
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace attention

@@ -7,7 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/file_stamp.h"
-#include "core/runtime/status_macros.h"
+#include "server/log/log.h"
 
 namespace attention {
 
@@ -19,15 +19,23 @@ bool FileWatch::HasChanged() {
   return std::exchange(last_, now) != now;
 }
 
-absl::Status FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
-  if (!HasChanged()) {
-    return absl::OkStatus();
+void FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
+  constexpr std::chrono::seconds kPauseAfterError{1};
+  const auto now = std::chrono::steady_clock::now();
+  if (!HasChanged() && (failure_.ok() || now < next_try_)) {
+    return;
   }
   absl::Cleanup forget = [this] { last_.clear(); };
-  RETURN_IF_ERROR(CheckFiles());
-  RETURN_IF_ERROR(read());
+  absl::Status status = CheckFiles();
+  if (status.ok()) {
+    status = read();
+  }
+  if (!status.ok() && status != failure_) {
+    Log(LogLevel::kError, absl::StrCat(kept_, ": ", std::string(status.message())));
+  }
+  failure_ = std::move(status);
+  next_try_ = now + kPauseAfterError;
   std::move(forget).Cancel();
-  return absl::OkStatus();
 }
 
 absl::Status FileWatch::CheckFiles() const {

@@ -190,12 +190,7 @@ std::shared_ptr<const TokenTable> TokenStore::Latest() {
   const auto now = std::chrono::steady_clock::now();
   if (now >= next_look_) {
     next_look_ = now + kLookInterval;
-    const absl::Status status =
-        watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
-    if (std::exchange(failure_, status) != status && !status.ok()) {
-      Log(LogLevel::kError, absl::StrCat("the tokens that were read before stay in use: ",
-                                         std::string(status.message())));
-    }
+    watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
   }
   return table_;
 }
@@ -219,7 +214,7 @@ absl::StatusOr<Caller> TokenStore::Find(const std::string& token) {
 bool TokenStore::IsFileValid() {
   Latest();
   MutexLock lock(mutex_);
-  return failure_.ok();
+  return watch_.are_valid();
 }
 
 std::string MakeAccessToken(const std::string& tenant) {

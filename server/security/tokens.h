@@ -42,7 +42,8 @@ class TokenStore {
   bool IsFileValid();
 
  private:
-  explicit TokenStore(const std::string& path) : path_(path), watch_({path}) {}
+  explicit TokenStore(const std::string& path)
+      : path_(path), watch_({path}, "the tokens that were read before stay in use") {}
   absl::Status Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<const TokenTable> Latest();
 
@@ -50,8 +51,6 @@ class TokenStore {
   Mutex mutex_;
   FileWatch watch_ ABSL_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point next_look_ ABSL_GUARDED_BY(mutex_);
-  /// The error of the last check, which has been logged.
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const TokenTable> table_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -47,7 +47,9 @@ INSTANTIATE_TEST_SUITE_P(Methods, SlowUploadTest,
                                            "/inference.GRPCInferenceService/ModelInfer",
                                            "/inference.GRPCInferenceService/ServerLive",
                                            "/grpc.health.v1.Health/Check",
-                                           "/grpc.health.v1.Health/Watch"));
+                                           "/grpc.health.v1.Health/Watch",
+                                           "/grpc.reflection.v1.ServerReflection/"
+                                           "ServerReflectionInfo"));
 
 }  // namespace
 }  // namespace attention

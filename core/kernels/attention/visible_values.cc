@@ -196,7 +196,8 @@ void TileProducts::FindVisible(const KeyTile& keys, int64_t row, const Rectangle
   const bool bf16 = setup_.bf16();
   for (int64_t n = 0; n < values.count; ++n) {
     const int64_t col = values.columns[n];
-    if (col >= begin && col < end && marks[col] != kMinusInfinity && biases[col] != kMinusInfinity) {
+    if (col >= begin && col < end && marks[col] != kMinusInfinity &&
+        biases[col] != kMinusInfinity) {
       const bool is_zero = bf16 ? (halves[col] & kExponent) == 0 : floats[col] == 0;
       values.weighted[row].Add(n, !is_zero);
       values.times_zero[row].Add(n, is_zero);

@@ -155,8 +155,8 @@ inline Vec AddPower(Vec p, Vec sum) {
 /// Writes 2^exponent for the first `visible` of `cols` columns, and zeros for the others. Returns
 /// the sum. It is the sum of 16 * kSums partial sums, and the column alone decides to which one it
 /// is added, so that zeros at the end change no bit. The power of a score of -infinity, which
-/// hides its key, is 0. With kLooksAhead, meanwhile it finds the maximum of another row, `ahead`, on
-/// units that are idle otherwise.
+/// hides its key, is 0. With kLooksAhead, meanwhile it finds the maximum of another row, `ahead`,
+/// on units that are idle otherwise.
 template <typename Exp2, typename Exponent, typename Target>
 inline SumAndMax Exponentials(const float* row, int64_t visible, int64_t cols, Exponent exponent,
                               Target& row_target, RowPart ahead) {

@@ -47,7 +47,8 @@ struct Exp2Degree3 {
 template <typename Exp2>
 inline Vec PowerOfTwo(Vec t) {
   const Vec n = Round(t);
-  return ScaleByPow2(Exp2::Polynomial(t - n), n);  // of -infinity: NaN times 2^-infinity, which is 0
+  return ScaleByPow2(Exp2::Polynomial(t - n),
+                     n);  // of -infinity: NaN times 2^-infinity, which is 0
 }
 
 #ifdef __AVX512F__

@@ -29,8 +29,10 @@ struct ReflectionMethod {
   const CallEnvironment& calls;
 };
 
-// Answers one request at a time: it reads the next one when the answer is sent.
-class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall> {
+// Answers one request at a time: it reads the next one when the answer is sent. A request has as
+// long to come as any small message: a message that has begun cannot be told from none.
+class ReflectionCall final : public MessageReceiver,
+                             public std::enable_shared_from_this<ReflectionCall> {
  public:
   static void Post(const std::shared_ptr<const ReflectionMethod>& method) {
     const auto call = std::make_shared<ReflectionCall>(method);
@@ -39,7 +41,12 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
   }
 
   explicit ReflectionCall(std::shared_ptr<const ReflectionMethod> method)
-      : method_(std::move(method)), visit_(method_->calls.live_calls) {}
+      : method_(std::move(method)),
+        visit_(method_->calls.live_calls),
+        reception_(method_->calls.receiving) {}
+
+  std::string Holder() const override { return AccountOf(Caller(), context_); }
+  void StopReceiving(const absl::Status& status) noexcept override { OnFailure(status); }
 
   // Cancels the call when not even the error can be sent.
   void OnFailure(const absl::Status& status) noexcept {
@@ -68,10 +75,14 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
   }
 
   void Read() {
+    reception_.Begin(weak_from_this(), kMaxOpenMessageBytes);
     on_read_.ArmFor([&](void* tag) { stream_.Read(&message_, tag); });
   }
 
   void OnRead(bool ok) {
+    if (!reception_.End()) {
+      return;  // StopReceiving ends the call
+    }
     if (!ok) {
       Finish(absl::OkStatus());
       return;
@@ -110,6 +121,7 @@ class ReflectionCall final : public std::enable_shared_from_this<ReflectionCall>
 
   const std::shared_ptr<const ReflectionMethod> method_;
   const Visit visit_;
+  Reception reception_;
   OpenStreams::Place place_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};

@@ -200,7 +200,7 @@ void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
 }
 
 void AttendCall::EndWith(const absl::Status& error) {
-  if (absl::IsInvalidArgument(error)) {
+  if (absl::IsInvalidArgument(error) && !lacks_message_) {  // CountCall has counted that
     environment_.access.CountWrong(context_);
   }
   End([&] {

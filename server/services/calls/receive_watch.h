@@ -85,7 +85,7 @@ class ReceiveWatch {
   std::thread thread_;
 };
 
-/// The reception of one message; a member of its call.
+/// The reception of a message; a member of its call.
 class Reception {
  public:
   explicit Reception(ReceiveWatch& watch) : watch_(watch) {}
@@ -93,12 +93,12 @@ class Reception {
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
 
-  /// Begins the reading of a message of at most `max_bytes`. Called once.
+  /// Begins the reading of a message of at most `max_bytes`. REQUIRES: the one before has ended.
   void Begin(std::weak_ptr<MessageReceiver> receiver, int64_t max_bytes) {
     entry_ = watch_.Add(std::move(receiver), max_bytes);
   }
   /// Begins the sending of an answer of so many bytes. Returns false if its holder has no unit: the
-  /// call has to be cancelled. Called once.
+  /// call has to be cancelled. REQUIRES: the message before has ended.
   bool BeginAnswer(std::weak_ptr<MessageReceiver> receiver, int64_t bytes,
                    const std::string& holder) {
     std::vector<std::unique_ptr<FairBudget::Part>> units;

@@ -1,8 +1,10 @@
 #include "server/services/open_inference/infer_stream_call.h"
 
+#include <memory>
 #include <utility>
 
 #include "core/runtime/status_macros.h"
+#include "proto/codec/arena_message.h"
 #include "proto/codec/outline.h"
 #include "server/services/open_inference/infer_reply.h"
 #include "server/services/plan/plan_prefix.h"
@@ -176,8 +178,10 @@ void InferStreamCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arriv
 
 bool InferStreamCall::OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
                                            const absl::Status& status) {
-  inference::ModelInferRequest outline;
+  std::unique_ptr<ArenaMessage<inference::ModelInferRequest>> made;
   const absl::Status read = Contain("the request", [&] {
+    made = std::make_unique<ArenaMessage<inference::ModelInferRequest>>();
+    inference::ModelInferRequest& outline = **made;
     return ReadOutline(message, EnvelopeFieldsOf<inference::ModelInferRequest>(), outline)
                ? absl::OkStatus()
                : status;
@@ -186,7 +190,7 @@ bool InferStreamCall::OnMessageWithoutRoom(const grpc::ByteBuffer& message, Time
     return false;
   }
   if (const std::shared_ptr<Request> request = MakeRequest(message, arrival); request != nullptr) {
-    request->Refuse(outline, status);
+    request->Refuse(**made, status);
   }
   return true;
 }

@@ -134,9 +134,9 @@ absl::Status SharedRegion::Read(int64_t offset, int64_t count, void* target) con
   };
   RETURN_IF_ERROR(CheckLength(offset, count));
   if (!TransferAll(count, transfer)) {
-    return absl::InvalidArgumentError(absl::StrCat("shared-memory region \"", spec_.name,
-                                                   "\": expected ", count,
-                                                   " bytes, found an object that became shorter"));
+    const std::string found = errno == 0 ? "an object that became shorter" : TextOf(errno);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shared-memory region \"", spec_.name, "\": expected ", count, " bytes, found ", found));
   }
   return absl::OkStatus();
 }

@@ -342,10 +342,9 @@ TEST_P(KindsTest, ElementsThatAreNotFiniteReachNoOtherElement) {
   AttentionOptions options = dirty->options;
   options.query_offset = options.query_offset.value_or(e.kv_len - e.query_len);
   const Visibility rules(options, e.kv_len);
-  const bool has_zero_weights = options.similarity == Similarity::kGaussian ||
-                                options.similarity == Similarity::kBox ||
-                                options.similarity == Similarity::kTriangular ||
-                                !options.alibi_slopes.empty();
+  const bool has_zero_weights =
+      options.similarity == Similarity::kGaussian || options.similarity == Similarity::kBox ||
+      options.similarity == Similarity::kTriangular || !options.alibi_slopes.empty();
   for (int64_t i = 0; i < e.query_len; ++i) {
     for (int64_t h = 0; h < e.num_heads; ++h) {
       const int64_t kv_head = h / (e.num_heads / e.num_kv_heads);

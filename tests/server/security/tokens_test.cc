@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -57,27 +58,53 @@ TEST_F(TokensTest, ATokenStandsForItsEntry) {
 }
 
 TEST_F(TokensTest, AFileIsReadOnceForEachChange) {
-  FileWatch watch({Write(Entry(kOne))});
+  FileWatch watch({Write(Entry(kOne))}, "the rest stays");
   int reads = 0;
   const auto read = [&] {
     ++reads;
     return absl::OkStatus();
   };
-  EXPECT_THAT(watch.Update(read), IsOk());
-  EXPECT_THAT(watch.Update(read), IsOk());
+  watch.Update(read);
+  watch.Update(read);
   EXPECT_EQ(reads, 1);
   Write(Entry(kTwo));
-  EXPECT_THAT(watch.Update(read), IsOk());
+  watch.Update(read);
   EXPECT_EQ(reads, 2);
 }
 
-TEST_F(TokensTest, AFileThatCouldNotBeReadIsReadAgain) {
-  FileWatch watch({Write(Entry(kOne))});
-  const absl::Status wrong = absl::InvalidArgumentError("wrong");
-  EXPECT_EQ(watch.Update([&] { return wrong; }), wrong);
-  EXPECT_THROW(watch.Update([]() -> absl::Status { throw std::bad_alloc(); }).IgnoreError(),
-               std::bad_alloc);
-  EXPECT_EQ(watch.Update([&] { return wrong; }), wrong);
+TEST_F(TokensTest, AFileThatCouldNotBeReadIsReadAgainButNotAtEachLook) {
+  FileWatch watch({Write(Entry(kOne))}, "the rest stays");
+  int reads = 0;
+  absl::Status result = absl::InvalidArgumentError("wrong");
+  const auto read = [&] {
+    ++reads;
+    return result;
+  };
+  ::testing::internal::CaptureStderr();
+  for (int look = 0; look < 10'000; ++look) {
+    watch.Update(read);
+  }
+  const std::string logged = ::testing::internal::GetCapturedStderr();
+  EXPECT_FALSE(watch.are_valid());
+  EXPECT_LT(reads, 1000) << "once a second";
+  EXPECT_THAT(logged, HasSubstr("the rest stays: wrong\n"));
+  EXPECT_EQ(std::count(logged.begin(), logged.end(), '\n'), 1) << logged;
+  result = absl::OkStatus();
+  EXPECT_TRUE(Eventually([&] {
+    watch.Update(read);
+    return watch.are_valid();
+  })) << "though the file is as it was";
+}
+
+TEST_F(TokensTest, AfterAnExceptionAFileIsReadAtOnce) {
+  FileWatch watch({Write(Entry(kOne))}, "the rest stays");
+  EXPECT_THROW(watch.Update([]() -> absl::Status { throw std::bad_alloc(); }), std::bad_alloc);
+  int reads = 0;
+  watch.Update([&] {
+    ++reads;
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(reads, 1);
 }
 
 TEST_F(TokensTest, OthersAndExpiredOnesAreRefused) {

@@ -28,13 +28,11 @@ constexpr VectorPrimitives MakePrimitives() {
                 float* target) { MapVectors(source, count, target, [](Vec x) { return Exp(x); }); },
       .power_of_two =
           [](const float* source, int64_t count, float* target) {
-            MapVectors(source, count, target,
-                       [](Vec x) { return PowerOfTwo<Exp2Degree5>(x); });
+            MapVectors(source, count, target, [](Vec x) { return PowerOfTwo<Exp2Degree5>(x); });
           },
       .rough_power_of_two =
           [](const float* source, int64_t count, float* target) {
-            MapVectors(source, count, target,
-                       [](Vec x) { return PowerOfTwo<Exp2Degree3>(x); });
+            MapVectors(source, count, target, [](Vec x) { return PowerOfTwo<Exp2Degree3>(x); });
           },
 #ifdef __AVX512F__
       .rough_power_of_two_on_intel =
