@@ -150,7 +150,8 @@ void AttentionTile::AttendTo(int64_t first_key, int64_t end_key) {
 void AttentionTile::PackKeys(const KeyTile& keys) const {
   KeyRange columns{kKeyTile, 0};
   for (const RowGroup& group : keys.groups()) {
-    columns = {std::min(columns.begin, group.part.begin), std::max(columns.end, group.part.end)};
+    columns = {std::min(columns.begin, group.rectangle.begin),
+               std::max(columns.end, group.rectangle.end)};
   }
   const int64_t end = std::min(keys.first_key + columns.end, sequence_.kv_len());
   for (int64_t key = keys.first_key + columns.begin; key < end; key += kKeyBlock) {
@@ -179,26 +180,26 @@ void AttentionTile::Score(const KeyTile& keys) const {
   if (setup_.expands()) {
     int64_t end = 0;
     for (const RowGroup& group : keys.groups()) {
-      end = std::max(end, group.part.end);
+      end = std::max(end, group.rectangle.end);
     }
     products_.ExpandKeyValues(keys, end);
   }
   ForRectangles(keys, setup_.rows, kKeyBlock,
-                [&](const Rectangle& part) { products_.Score(keys, part); });
+                [&](const Rectangle& rectangle) { products_.Score(keys, rectangle); });
 }
 
 /// Sets the scores of keys that are hidden from the group's rows to -infinity, but for columns from
 /// visible_end on.
 void AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
   const Visibility visibility = sequence_.visibility();
-  const Rectangle& part = group.part;
-  if (!visibility.has_holes() && group.common_begin <= part.begin) {
+  const Rectangle& rectangle = group.rectangle;
+  if (!visibility.has_holes() && group.common_begin <= rectangle.begin) {
     return;
   }
-  for (int64_t r = part.first_row; r < part.first_row + part.rows; ++r) {
-    const KeyRange range{keys.first_key + part.begin, keys.first_key + keys.visible_end[r]};
+  for (int64_t r = rectangle.first_row; r < rectangle.first_row + rectangle.rows; ++r) {
+    const KeyRange range{keys.first_key + rectangle.begin, keys.first_key + keys.visible_end[r]};
     if (range.begin < range.end) {
-      visibility.Hide(setup_.HeadOf(r), setup_.RowOf(r), range, keys.ScoreRow(r) + part.begin);
+      visibility.Hide(setup_.HeadOf(r), setup_.RowOf(r), range, keys.ScoreRow(r) + rectangle.begin);
     }
   }
 }
@@ -208,37 +209,37 @@ void AttentionTile::HideKeys(const KeyTile& keys, const RowGroup& group) const {
 /// them.
 void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float* row_sum,
                               bool rounds) {
-  const Rectangle& part = group.part;
-  const int64_t r = part.first_row;
-  float* scores = keys.ScoreRow(r) + part.begin;
+  const Rectangle& rectangle = group.rectangle;
+  const int64_t r = rectangle.first_row;
+  float* scores = keys.ScoreRow(r) + rectangle.begin;
   if (setup_.shapes_logits) {
-    logits_.Shape(keys, part);
+    logits_.Shape(keys, rectangle);
   }
   HideKeys(keys, group);
   int64_t counted_from_begin[kQueryTile];
   const int64_t* visible_end = keys.visible_end + r;
-  if (part.begin > 0) {
-    for (int64_t i = 0; i < part.rows; ++i) {
-      counted_from_begin[i] = std::max<int64_t>(visible_end[i] - part.begin, 0);
+  if (rectangle.begin > 0) {
+    for (int64_t i = 0; i < rectangle.rows; ++i) {
+      counted_from_begin[i] = std::max<int64_t>(visible_end[i] - rectangle.begin, 0);
     }
     visible_end = counted_from_begin;
   }
   if (!IsSoftmax(options_.similarity)) {
     return setup_.kernels.weights({.scores = scores,
                                    .stride = kScoreStride,
-                                   .rows = part.rows,
-                                   .cols = part.end - part.begin,
+                                   .rows = rectangle.rows,
+                                   .cols = rectangle.end - rectangle.begin,
                                    .visible_end = visible_end,
                                    .row_sum = row_sum + r});
   }
-  const int64_t key = keys.first_key + part.begin;
-  const bool scales_values = rounds && setup_.int8() && part.begin < part.end;
+  const int64_t key = keys.first_key + rectangle.begin;
+  const bool scales_values = rounds && setup_.int8() && rectangle.begin < rectangle.end;
   setup_.kernels.softmax(
       {.processor = setup_.processor,
        .scores = scores,
        .stride = kScoreStride,
-       .rows = part.rows,
-       .cols = part.end - part.begin,
+       .rows = rectangle.rows,
+       .cols = rectangle.end - rectangle.begin,
        .visible_end = visible_end,
        .scale_log2e = setup_.scale_log2e,
        .row_max = row_max_ + r,
@@ -246,8 +247,9 @@ void AttentionTile::Normalise(const KeyTile& keys, const RowGroup& group, float*
        .accumulator = buffers_.accumulator + r * setup_.plan.value_width(),
        .accumulator_cols = setup_.plan.value_width(),
        .is_first = is_first_,
-       .bf16_probabilities =
-           rounds && setup_.bf16() ? keys.probabilities + r * kScoreStride + part.begin : nullptr,
+       .bf16_probabilities = rounds && setup_.bf16()
+                                 ? keys.probabilities + r * kScoreStride + rectangle.begin
+                                 : nullptr,
        .value_scales =
            scales_values ? setup_.PageOf(key).value_scales + setup_.KeysBefore(key) : nullptr,
        .largest = buffers_.largest + r,
@@ -259,22 +261,22 @@ void AttentionTile::AddValues(const KeyTile& keys) const {
   const int64_t width = setup_.plan.value_width();
   const bool hides_non_finite = !setup_.int8() && keys.HidesNonFinite(setup_);
   for (const RowGroup& group : keys.groups()) {
-    const Rectangle& part = group.part;
-    if (is_first_ && part.begin == part.end) {
-      std::fill_n(buffers_.accumulator + part.first_row * width, part.rows * width, 0.0f);
+    const Rectangle& rectangle = group.rectangle;
+    if (is_first_ && rectangle.begin == rectangle.end) {
+      std::fill_n(buffers_.accumulator + rectangle.first_row * width, rectangle.rows * width, 0.0f);
     }
     if (hides_non_finite) {
-      products_.AddVisibleValues(keys, part, !is_first_);
+      products_.AddVisibleValues(keys, rectangle, !is_first_);
     } else if (setup_.int8()) {
-      products_.AddValues(keys, part, !is_first_);
+      products_.AddValues(keys, rectangle, !is_first_);
     }
   }
   if (hides_non_finite || setup_.int8()) {
     return;
   }
-  ForRectangles(keys, setup_.rows, kSumChain, [&](const Rectangle& part) {
-    const bool continues = keys.shared_end >= kSumChain && part.begin > 0;
-    products_.AddValues(keys, part, !is_first_ || continues);
+  ForRectangles(keys, setup_.rows, kSumChain, [&](const Rectangle& rectangle) {
+    const bool continues = keys.shared_end >= kSumChain && rectangle.begin > 0;
+    products_.AddValues(keys, rectangle, !is_first_ || continues);
   });
 }
 

@@ -82,7 +82,7 @@ PackedHead FlashAttention::HeadOf(const Prepared& prepared, const HeadWork& work
   if (prepared.keeps) {
     return {.pages = &prepared.heads[work.kv_head], .storage = storage};
   }
-  if (!work.part->packs_ahead) {  // each key tile in the one page of a thread
+  if (!work.rows->packs_ahead) {  // each key tile in the one page of a thread
     return {.page_stride = 0, .blocks_per_page = kKeyTile / kKeyBlock, .storage = storage};
   }
   return {.pages = &work.page, .storage = storage};
@@ -108,7 +108,7 @@ QueryTile FlashAttention::TileOf(const Prepared& prepared, const PackedHead& pac
 /// Appends the query tiles of a head. When the row range is short, heads of a head group share a
 /// tile.
 void FlashAttention::AppendTiles(const HeadWork& work, std::vector<QueryTile>& tiles) const {
-  const RowRange& range = work.part->range;
+  const RowRange& range = work.rows->range;
   const Prepared& prepared = prepared_[range.sequence];
   const FlashSequence& sequence = prepared.sequence;
   const bool is_done =
@@ -121,7 +121,7 @@ void FlashAttention::AppendTiles(const HeadWork& work, std::vector<QueryTile>& t
   const int64_t end_head = (work.kv_head + 1) * group;
   for (int64_t head = work.kv_head * group; head < end_head;) {
     QueryTile tile = TileOf(prepared, HeadOf(prepared, work));
-    tile.packs_keys = prepared.packs_in_stages() && !work.part->packs_ahead;
+    tile.packs_keys = prepared.packs_in_stages() && !work.rows->packs_ahead;
     tile.first_head = head;
     tile.num_heads = std::min(heads_per_tile, end_head - head);
     // The last rows of a causal sequence cost most. They come first, so that the threads end at
@@ -150,13 +150,13 @@ absl::Status FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed
   std::vector<QueryTile> tiles;
   tiles.reserve(pass.size());
   for (HeadWork& work : pass) {
-    const RowRange& range = work.part->range;
+    const RowRange& range = work.rows->range;
     const Prepared& p = prepared_[range.sequence];
-    if (work.part->packs_ahead) {
-      const HeadLayout layout = p.LayOut(work.part->keys);
+    if (work.rows->packs_ahead) {
+      const HeadLayout layout = p.LayOut(work.rows->keys);
       work.page = layout.At(memory);
       memory += layout.bytes;
-      packs.push_back(KeysOf({range.sequence, 0, work.part->keys}, work.kv_head, work.page));
+      packs.push_back(KeysOf({range.sequence, 0, work.rows->keys}, work.kv_head, work.page));
     }
     AppendTiles(work, tiles);
   }
@@ -165,15 +165,16 @@ absl::Status FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed
   return AttendTiles(tiles, slices);
 }
 
-absl::Status FlashAttention::AttendInPasses(std::span<const Part> parts, const Slices& slices) {
-  const int64_t most_bytes = std::max(kPackedBytes, kMostPadding * OwnBytes(parts));
+absl::Status FlashAttention::AttendInPasses(std::span<const StageRows> stage,
+                                            const Slices& slices) {
+  const int64_t most_bytes = std::max(kPackedBytes, kMostPadding * OwnBytes(stage));
   std::vector<HeadWork> pass;
   pass.reserve(
-      std::min(kMostHeads, parts.size() * static_cast<size_t>(prepared_.front().num_kv_heads())));
+      std::min(kMostHeads, stage.size() * static_cast<size_t>(prepared_.front().num_kv_heads())));
   int64_t bytes = 0;
-  for (const Part& part : parts) {
-    const Prepared& p = prepared_[part.range.sequence];
-    const int64_t head_bytes = part.packs_ahead ? p.LayOut(part.keys).bytes : 0;
+  for (const StageRows& rows : stage) {
+    const Prepared& p = prepared_[rows.range.sequence];
+    const int64_t head_bytes = rows.packs_ahead ? p.LayOut(rows.keys).bytes : 0;
     for (int64_t head = 0; head < p.num_kv_heads(); ++head) {
       if (!pass.empty() && (bytes + head_bytes > most_bytes || pass.size() == kMostHeads)) {
         RETURN_IF_ERROR(AttendPass(pass, bytes, slices));
@@ -181,26 +182,26 @@ absl::Status FlashAttention::AttendInPasses(std::span<const Part> parts, const S
         pass.clear();
         bytes = 0;
       }
-      pass.push_back({&part, head});
+      pass.push_back({&rows, head});
       bytes += head_bytes;
     }
   }
   return AttendPass(pass, bytes, slices);
 }
 
-HeadTiles FlashAttention::TilesOf(std::span<const Part> parts, int64_t index) const {
+HeadTiles FlashAttention::TilesOf(std::span<const StageRows> stage, int64_t index) const {
   const int64_t kv_heads = prepared_.front().num_kv_heads();
-  const Part& part = parts[index / kv_heads];
-  return {&prepared_[part.range.sequence].sequence, part.range, index % kv_heads, part.keys};
+  const StageRows& rows = stage[index / kv_heads];
+  return {&prepared_[rows.range.sequence].sequence, rows.range, index % kv_heads, rows.keys};
 }
 
-/// Packs the keys and values of key/value head `index`, counted through all parts, and attends to
-/// them. With `prefetches` it prefetches what the next head needs.
-void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t index, bool prefetches,
-                                       int worker) {
-  const HeadTiles tiles = TilesOf(parts, index);
-  const bool is_last = index + 1 == std::ssize(parts) * prepared_.front().num_kv_heads();
-  const HeadTiles next = is_last ? HeadTiles() : TilesOf(parts, index + 1);
+/// Packs the keys and values of key/value head `index`, counted through the whole stage, and
+/// attends to them. With `prefetches` it prefetches what the next head needs.
+void FlashAttention::PackAndAttendHead(std::span<const StageRows> stage, int64_t index,
+                                       bool prefetches, int worker) {
+  const HeadTiles tiles = TilesOf(stage, index);
+  const bool is_last = index + 1 == std::ssize(stage) * prepared_.front().num_kv_heads();
+  const HeadTiles next = is_last ? HeadTiles() : TilesOf(stage, index + 1);
   const Prepared& prepared = prepared_[tiles.range.sequence];
   const HeadLayout layout = prepared.LayOut(tiles.keys);
   std::byte* scratch = workspace_.Scratch(worker, layout.bytes + tile_scratch_bytes_);
@@ -223,42 +224,44 @@ void FlashAttention::PackAndAttendHead(std::span<const Part> parts, int64_t inde
   }
 }
 
-/// Estimates the number of floating point operations of all rows that the part has of a key/value
+/// Estimates the number of floating point operations of `rows` for a key/value
 /// head.
-double FlashAttention::HeadFlops(const Part& part) const {
-  const Prepared& p = prepared_[part.range.sequence];
+double FlashAttention::HeadFlops(const StageRows& rows) const {
+  const Prepared& p = prepared_[rows.range.sequence];
   const auto pairs =
-      static_cast<double>(part.range.rows * p.sequence.group()) * static_cast<double>(part.keys);
+      static_cast<double>(rows.range.rows * p.sequence.group()) * static_cast<double>(rows.keys);
   return 2.0 * pairs * static_cast<double>(p.plan->depth() + p.plan->value_width());
 }
 
 /// Whether a thread packs one head at a time into its own memory and attends to it at once, while
 /// it is in the CPU cache: when there are enough heads for all threads, each of which fits into a
 /// slice.
-bool FlashAttention::CanPackPrivately(std::span<const Part> parts, const Slices& slices) const {
+bool FlashAttention::CanPackPrivately(std::span<const StageRows> stage,
+                                      const Slices& slices) const {
   const int64_t threads = workspace_.pool().num_threads();
   const double most_flops = slices.flops / static_cast<double>(threads);
   int64_t num_heads = 0;
-  for (const Part& part : parts) {
-    const Prepared& p = prepared_[part.range.sequence];
+  for (const StageRows& rows : stage) {
+    const Prepared& p = prepared_[rows.range.sequence];
     num_heads += p.num_kv_heads();
-    if (!p.packs_in_stages() || p.is_linear() || p.LayOut(part.keys).bytes > kPrivateHeadBytes ||
-        (slices.yield != nullptr && HeadFlops(part) > most_flops)) {
+    if (!p.packs_in_stages() || p.is_linear() || p.LayOut(rows.keys).bytes > kPrivateHeadBytes ||
+        (slices.yield != nullptr && HeadFlops(rows) > most_flops)) {
       return false;
     }
   }
   return threads == 1 || num_heads >= kHeadsPerThread * threads;
 }
 
-absl::Status FlashAttention::AttendPrivately(std::span<const Part> parts, const Slices& slices) {
+absl::Status FlashAttention::AttendPrivately(std::span<const StageRows> stage,
+                                             const Slices& slices) {
   const int64_t kv_heads = prepared_.front().num_kv_heads();
-  const bool prefetches = OwnBytes(parts) >= PrefetchedBytes();
-  const auto flops = [&](int64_t i) { return HeadFlops(parts[i / kv_heads]); };
-  return RunInSlices(slices, std::ssize(parts) * kv_heads, flops, [&](int64_t first, int64_t end) {
+  const bool prefetches = OwnBytes(stage) >= PrefetchedBytes();
+  const auto flops = [&](int64_t i) { return HeadFlops(stage[i / kv_heads]); };
+  return RunInSlices(slices, std::ssize(stage) * kv_heads, flops, [&](int64_t first, int64_t end) {
     const KernelLease lease;
     workspace_.pool().ParallelFor(end - first, [&](int64_t i, int worker) {
       const KernelRun run;
-      PackAndAttendHead(parts, first + i, prefetches, worker);
+      PackAndAttendHead(stage, first + i, prefetches, worker);
     });
   });
 }
@@ -270,7 +273,7 @@ bool FlashAttention::TilesPack(const RowRange& range) const {
   return !p.is_cached() && !p.is_linear() && range.rows * p.sequence.group() <= kQueryTile;
 }
 
-FlashAttention::Part FlashAttention::PartOf(const RowRange& range) const {
+FlashAttention::StageRows FlashAttention::StageRowsOf(const RowRange& range) const {
   if (!prepared_[range.sequence].packs_in_stages()) {
     return {range};
   }
@@ -278,13 +281,13 @@ FlashAttention::Part FlashAttention::PartOf(const RowRange& range) const {
 }
 
 absl::Status FlashAttention::Attend(const Stage& stage, const Slices& slices) {
-  std::vector<Part> parts;
-  parts.reserve(std::distance(stage.begin(), stage.end()));
+  std::vector<StageRows> rows;
+  rows.reserve(std::distance(stage.begin(), stage.end()));
   for (const RowRange& range : stage) {
-    parts.push_back(PartOf(range));
+    rows.push_back(StageRowsOf(range));
   }
-  return CanPackPrivately(parts, slices) ? AttendPrivately(parts, slices)
-                                         : AttendInPasses(parts, slices);
+  return CanPackPrivately(rows, slices) ? AttendPrivately(rows, slices)
+                                        : AttendInPasses(rows, slices);
 }
 
 absl::Status FlashAttention::AttendAll(const Slices& slices) {

@@ -92,15 +92,15 @@ class FlashAttention {
     int64_t KeptBytes() const;
     bool MayKeep() const { return KeptBytes() <= kMostPadding * OwnBytes(); }
   };
-  /// A row range of a stage.
-  struct Part {
+  /// The rows of one sequence in a stage.
+  struct StageRows {
     RowRange range;
     int64_t keys = 0;          // to be packed for it in this stage
     bool packs_ahead = false;  // before its tiles are computed, which otherwise pack them
   };
-  /// The rows of a part that attend to one key/value head.
+  /// The rows of a stage that attend to one key/value head.
   struct HeadWork {
-    const Part* part = nullptr;
+    const StageRows* rows = nullptr;
     int64_t kv_head = 0;
     HeadPage page = {};  // of the keys that the stage packs
   };
@@ -112,20 +112,21 @@ class FlashAttention {
   KeysToPack KeysOf(const RowRange& keys, int64_t kv_head, const HeadPage& page) const;
   absl::Status Pack(std::span<const KeysToPack> heads, const Slices& slices) const;
   bool TilesPack(const RowRange& range) const;
-  Part PartOf(const RowRange& range) const;
-  int64_t OwnBytes(std::span<const Part> parts) const;
-  double HeadFlops(const Part& part) const;
-  absl::Status AttendInPasses(std::span<const Part> parts, const Slices& slices);
+  StageRows StageRowsOf(const RowRange& range) const;
+  int64_t OwnBytes(std::span<const StageRows> stage) const;
+  double HeadFlops(const StageRows& rows) const;
+  absl::Status AttendInPasses(std::span<const StageRows> stage, const Slices& slices);
   absl::Status AttendPass(std::span<HeadWork> pass, int64_t packed_bytes, const Slices& slices);
   void AppendTiles(const HeadWork& work, std::vector<QueryTile>& tiles) const;
   absl::Status AttendTiles(std::span<const QueryTile> tiles, const Slices& slices);
   double LinearFlops(const HeadWork& work) const;
   absl::Status AttendLinear(std::span<const HeadWork> pass, const Slices& slices);
   void AttendLinearHead(const HeadWork& work, int worker);
-  bool CanPackPrivately(std::span<const Part> parts, const Slices& slices) const;
-  absl::Status AttendPrivately(std::span<const Part> parts, const Slices& slices);
-  HeadTiles TilesOf(std::span<const Part> parts, int64_t index) const;
-  void PackAndAttendHead(std::span<const Part> parts, int64_t index, bool prefetches, int worker);
+  bool CanPackPrivately(std::span<const StageRows> stage, const Slices& slices) const;
+  absl::Status AttendPrivately(std::span<const StageRows> stage, const Slices& slices);
+  HeadTiles TilesOf(std::span<const StageRows> stage, int64_t index) const;
+  void PackAndAttendHead(std::span<const StageRows> stage, int64_t index, bool prefetches,
+                         int worker);
 
   std::vector<Prepared> prepared_;  // one for each sequence
   Workspace& workspace_;

@@ -10,7 +10,7 @@ namespace attention {
 absl::Status FlashAttention::AttendLinear(std::span<const HeadWork> pass, const Slices& slices) {
   std::vector<const HeadWork*> works;
   for (const HeadWork& work : pass) {
-    if (prepared_[work.part->range.sequence].is_linear()) {
+    if (prepared_[work.rows->range.sequence].is_linear()) {
       works.push_back(&work);
     }
   }
@@ -26,7 +26,7 @@ absl::Status FlashAttention::AttendLinear(std::span<const HeadWork> pass, const 
 
 /// Estimates the number of floating point operations of AttendLinearHead.
 double FlashAttention::LinearFlops(const HeadWork& work) const {
-  const RowRange& range = work.part->range;
+  const RowRange& range = work.rows->range;
   const Prepared& p = prepared_[range.sequence];
   const int64_t keys = p.keeps ? range.rows : range.first_row + range.rows;
   const int64_t products = p.sequence.group() * range.rows + keys;
@@ -34,7 +34,7 @@ double FlashAttention::LinearFlops(const HeadWork& work) const {
 }
 
 void FlashAttention::AttendLinearHead(const HeadWork& work, int worker) {
-  const RowRange& range = work.part->range;
+  const RowRange& range = work.rows->range;
   Prepared& prepared = prepared_[range.sequence];
   const int64_t group = prepared.sequence.group();
   QueryTile tile = TileOf(prepared, HeadOf(prepared, work));

@@ -119,10 +119,10 @@ absl::Status FlashAttention::PackKeys(const Stage& stage, const Slices& slices) 
 }
 
 /// Returns the size of the keys and values that the stage packs.
-int64_t FlashAttention::OwnBytes(std::span<const Part> parts) const {
+int64_t FlashAttention::OwnBytes(std::span<const StageRows> stage) const {
   int64_t own_bytes = 0;
-  for (const Part& part : parts) {
-    const Prepared& p = prepared_[part.range.sequence];
+  for (const StageRows& rows : stage) {
+    const Prepared& p = prepared_[rows.range.sequence];
     own_bytes += p.packs_in_stages() ? p.OwnBytes() : 0;
   }
   return own_bytes;

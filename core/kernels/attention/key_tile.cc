@@ -17,24 +17,24 @@ KeyRange KeysOfRow(const TileSetup& setup, const RowKeys& row_keys, int64_t r,
 
 /// Makes a group of `rows` rows, and finds their visible columns of `tile`.
 RowGroup MakeGroup(const TileSetup& setup, const RowKeys& row_keys, const KeyRange& tile,
-                   Rectangle part, KeyTile& keys) {
-  part.begin = kKeyTile;
-  RowGroup group{.part = part, .common_end = kKeyTile};
-  for (int64_t r = part.first_row; r < part.first_row + part.rows; ++r) {
+                   Rectangle rectangle, KeyTile& keys) {
+  rectangle.begin = kKeyTile;
+  RowGroup group{.rectangle = rectangle, .common_end = kKeyTile};
+  for (int64_t r = rectangle.first_row; r < rectangle.first_row + rectangle.rows; ++r) {
     const KeyRange visible = KeysOfRow(setup, row_keys, r, tile);
     const int64_t begin = visible.begin - tile.begin;
     const int64_t end = visible.end - tile.begin;
     keys.visible_begin[r] = begin;
     keys.visible_end[r] = end;
     const bool attends_to_some = begin < end;
-    group.part.begin = std::min(group.part.begin, attends_to_some ? begin : kKeyTile);
-    group.part.end = std::max(group.part.end, attends_to_some ? end : 0);
+    group.rectangle.begin = std::min(group.rectangle.begin, attends_to_some ? begin : kKeyTile);
+    group.rectangle.end = std::max(group.rectangle.end, attends_to_some ? end : 0);
     group.common_begin = std::max(group.common_begin, begin);
     group.common_end = std::min(group.common_end, end);
   }
-  const bool has_visible = group.part.begin < group.part.end;
-  group.part.begin = has_visible ? group.part.begin / kKeyBlock * kKeyBlock : 0;
-  group.part.end = has_visible ? RoundUp(group.part.end, setup.key_step) : 0;
+  const bool has_visible = group.rectangle.begin < group.rectangle.end;
+  group.rectangle.begin = has_visible ? group.rectangle.begin / kKeyBlock * kKeyBlock : 0;
+  group.rectangle.end = has_visible ? RoundUp(group.rectangle.end, setup.key_step) : 0;
   return group;
 }
 
@@ -90,8 +90,8 @@ void KeyTile::MakeGroups(const TileSetup& setup, const RowKeys& row_keys) {
     group[num_groups++] =
         MakeGroup(setup, row_keys, tile, {row, std::min(kRowGroup, setup.rows - row)}, *this);
   }
-  const Rectangle& first = group[0].part;
-  const Rectangle& second = group[1].part;
+  const Rectangle& first = group[0].rectangle;
+  const Rectangle& second = group[1].rectangle;
   if (num_groups == 2 && first.begin == 0 && second.begin == 0) {
     shared_end = std::min(first.end, second.end);
   }
@@ -101,11 +101,11 @@ bool KeyTile::HidesNonFinite(const TileSetup& setup) const {
   const FlashSequence& sequence = setup.sequence;
   const bool has_holes = sequence.visibility().has_holes() || sequence.options.bias.data != nullptr;
   for (const RowGroup& rows : groups()) {
-    int64_t col = rows.part.begin;
+    int64_t col = rows.rectangle.begin;
     if (!has_holes && col >= rows.common_begin) {
       col = std::max(col, rows.common_end / kKeyBlock * kKeyBlock);
     }
-    for (; col < rows.part.end; col += kKeyBlock) {
+    for (; col < rows.rectangle.end; col += kKeyBlock) {
       if (!setup.ValuesAreFinite(first_key + col)) {
         return true;
       }

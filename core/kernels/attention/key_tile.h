@@ -32,7 +32,7 @@ struct Rectangle {
 /// Rows that are normalised together because they attend to nearly the same keys: few hidden scores
 /// are computed. The columns are those to which at least one of the rows attends.
 struct RowGroup {
-  Rectangle part;
+  Rectangle rectangle;
   /// Every row may attend to columns [common_begin, common_end), holes excepted.
   int64_t common_begin;
   int64_t common_end;
@@ -71,10 +71,10 @@ void ForRectangles(const KeyTile& keys, int64_t rows, int64_t alignment, const F
     f(Rectangle{0, rows, 0, shared});
   }
   for (const RowGroup& group : keys.groups()) {
-    Rectangle part = group.part;
-    part.begin = std::max(part.begin, shared);
-    if (part.begin < part.end) {
-      f(part);
+    Rectangle rectangle = group.rectangle;
+    rectangle.begin = std::max(rectangle.begin, shared);
+    if (rectangle.begin < rectangle.end) {
+      f(rectangle);
     }
   }
 }

@@ -8,11 +8,11 @@
 
 namespace attention {
 
-void TileLogits::Shape(const KeyTile& keys, const Rectangle& part) const {
-  const int64_t first_key = keys.first_key + part.begin;
+void TileLogits::Shape(const KeyTile& keys, const Rectangle& rectangle) const {
+  const int64_t first_key = keys.first_key + rectangle.begin;
   LogitRow terms[kQueryTile];
-  for (int64_t i = 0; i < part.rows; ++i) {
-    const int64_t row = part.first_row + i;
+  for (int64_t i = 0; i < rectangle.rows; ++i) {
+    const int64_t row = rectangle.first_row + i;
     const int64_t head = setup_.HeadOf(row);
     const Bias& bias = options_.bias;
     terms[i] = {
@@ -21,10 +21,10 @@ void TileLogits::Shape(const KeyTile& keys, const Rectangle& part) const {
         .bias = bias.data == nullptr ? nullptr : bias.Row(head, setup_.RowOf(row)) + first_key};
   }
   setup_.kernels.logits(
-      {.scores = keys.ScoreRow(part.first_row) + part.begin,
+      {.scores = keys.ScoreRow(rectangle.first_row) + rectangle.begin,
        .stride = kScoreStride,
-       .rows = part.rows,
-       .cols = std::min(part.end, sequence_.kv_len() - keys.first_key) - part.begin,
+       .rows = rectangle.rows,
+       .cols = std::min(rectangle.end, sequence_.kv_len() - keys.first_key) - rectangle.begin,
        .scale = std::abs(*options_.scale),
        .softcap = options_.softcap,
        .terms = terms});

@@ -15,7 +15,7 @@ class TileLogits {
 
   /// Computes the logits of a rectangle from its raw scores, in place. REQUIRES:
   /// setup.shapes_logits; else a logit is a score times a factor, which softmax applies.
-  void Shape(const KeyTile& keys, const Rectangle& part) const;
+  void Shape(const KeyTile& keys, const Rectangle& rectangle) const;
   /// Returns the logit, as an exponent of 2, that the probabilities of a row are relative to. 0
   /// without softmax.
   double ExponentOf(int64_t row, float row_max) const;

@@ -9,8 +9,8 @@ namespace attention {
 namespace {
 
 /// The number of columns from `col` up to the end of their chain.
-int64_t ChainLength(const Rectangle& part, int64_t col) {
-  return std::min(kSumChain - col % kSumChain, part.end - col);
+int64_t ChainLength(const Rectangle& rectangle, int64_t col) {
+  return std::min(kSumChain - col % kSumChain, rectangle.end - col);
 }
 
 }  // namespace
@@ -91,11 +91,11 @@ void TileProducts::ExpandKeyValues(const KeyTile& keys, int64_t count) const {
 
 // Scores.
 
-void TileProducts::Score(const KeyTile& keys, const Rectangle& part) const {
+void TileProducts::Score(const KeyTile& keys, const Rectangle& rectangle) const {
   if (IsRegression(setup_.sequence.options.similarity)) {
-    Distances(keys, part);
+    Distances(keys, rectangle);
   } else {
-    DotProducts(keys, part);
+    DotProducts(keys, rectangle);
   }
 }
 
@@ -111,10 +111,11 @@ void TileProducts::PrefetchScales(int64_t key) const {
   }
 }
 
-void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const {
+void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& rectangle,
+                                int64_t col) const {
   const FewRowTypes types = TypesOfFewRows();
   const int64_t chain = setup_.int8() ? plan_.depth() : kScoreChain;
-  const std::byte* query = QueryRow(part.first_row);
+  const std::byte* query = QueryRow(rectangle.first_row);
   const std::byte* block = Keys(keys.first_key + col);
   if (setup_.int8()) {
     PrefetchScales(keys.first_key + col);
@@ -125,33 +126,33 @@ void TileProducts::ScoreFewRows(const KeyTile& keys, const Rectangle& part, int6
                                        .operands = types.operands,
                                        .a = query + depth * types.element_bytes,
                                        .a_stride = plan_.depth() * types.element_bytes,
-                                       .rows = part.rows,
+                                       .rows = rectangle.rows,
                                        .b = block + depth / types.rows_together * kKeyBlock * 4,
                                        .b_stride = kKeyBlock * 4,
                                        .steps = taken / types.rows_together,
-                                       .cols = std::min(kKeyBlock, part.end - col),
+                                       .cols = std::min(kKeyBlock, rectangle.end - col),
                                        .tile_steps = MatrixTileSteps(taken),
                                        .is_short = IsShort(),
-                                       .c = keys.ScoreRow(part.first_row) + col,
+                                       .c = keys.ScoreRow(rectangle.first_row) + col,
                                        .c_stride = kScoreStride * 4,
                                        .accumulate = depth > 0});
   }
 }
 
-void TileProducts::DotProducts(const KeyTile& keys, const Rectangle& part) const {
-  const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);
-  const std::byte* query = QueryRow(part.first_row);
-  float* scores = keys.ScoreRow(part.first_row);
-  for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
+void TileProducts::DotProducts(const KeyTile& keys, const Rectangle& rectangle) const {
+  const int64_t padded_rows = AttentionPlan::PaddedRows(rectangle.rows);
+  const std::byte* query = QueryRow(rectangle.first_row);
+  float* scores = keys.ScoreRow(rectangle.first_row);
+  for (int64_t col = rectangle.begin; col < rectangle.end; col += kKeyBlock) {
     const std::byte* block = Keys(keys.first_key + col);
     PrefetchSome(setup_.tile.upcoming);
     if (setup_.has_few_rows) {
-      ScoreFewRows(keys, part, col);
+      ScoreFewRows(keys, rectangle, col);
     } else if (setup_.int8()) {
       plan_.Int8Score(padded_rows).Run(query, block, scores + col);
     } else {
       for (int64_t depth = 0; depth < plan_.depth(); depth += kScoreChain) {
-        plan_.Score(padded_rows, std::min(kKeyBlock, part.end - col), depth)
+        plan_.Score(padded_rows, std::min(kKeyBlock, rectangle.end - col), depth)
             .Run(query + depth * setup_.element_bytes,
                  block + depth * kKeyBlock * setup_.element_bytes, scores + col);
       }
@@ -160,37 +161,39 @@ void TileProducts::DotProducts(const KeyTile& keys, const Rectangle& part) const
   if (!setup_.int8()) {
     return;
   }
-  const HeadPage& page = setup_.PageOf(keys.first_key + part.begin);
-  const int64_t before = setup_.KeysBefore(keys.first_key + part.begin);
-  setup_.kernels.dequantise_scores({.scores = scores + part.begin,
+  const HeadPage& page = setup_.PageOf(keys.first_key + rectangle.begin);
+  const int64_t before = setup_.KeysBefore(keys.first_key + rectangle.begin);
+  setup_.kernels.dequantise_scores({.scores = scores + rectangle.begin,
                                     .stride = kScoreStride,
-                                    .rows = part.rows,
-                                    .cols = part.end - part.begin,
-                                    .query_scales = buffers_.query_scales + part.first_row,
+                                    .rows = rectangle.rows,
+                                    .cols = rectangle.end - rectangle.begin,
+                                    .query_scales = buffers_.query_scales + rectangle.first_row,
                                     .key_scales = page.key_scales + before,
                                     .key_offsets = page.key_offsets + before});
 }
 
-void TileProducts::Distances(const KeyTile& keys, const Rectangle& part) const {
-  for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
-    setup_.kernels.distances({.similarity = setup_.sequence.options.similarity,
-                              .bandwidth = setup_.sequence.options.bandwidth,
-                              .query = reinterpret_cast<const float*>(QueryRow(part.first_row)),
-                              .rows = part.rows,
-                              .depth = plan_.depth(),
-                              .keys = reinterpret_cast<const float*>(Keys(keys.first_key + col)),
-                              .scores = keys.ScoreRow(part.first_row) + col,
-                              .stride = kScoreStride});
+void TileProducts::Distances(const KeyTile& keys, const Rectangle& rectangle) const {
+  for (int64_t col = rectangle.begin; col < rectangle.end; col += kKeyBlock) {
+    setup_.kernels.distances(
+        {.similarity = setup_.sequence.options.similarity,
+         .bandwidth = setup_.sequence.options.bandwidth,
+         .query = reinterpret_cast<const float*>(QueryRow(rectangle.first_row)),
+         .rows = rectangle.rows,
+         .depth = plan_.depth(),
+         .keys = reinterpret_cast<const float*>(Keys(keys.first_key + col)),
+         .scores = keys.ScoreRow(rectangle.first_row) + col,
+         .stride = kScoreStride});
   }
 }
 
 // Weighted sums.
 
-void TileProducts::AddValues(const KeyTile& keys, const Rectangle& part, bool accumulate) const {
+void TileProducts::AddValues(const KeyTile& keys, const Rectangle& rectangle,
+                             bool accumulate) const {
   if (setup_.int8()) {
-    AddInt8Values(keys, part, accumulate);
+    AddInt8Values(keys, rectangle, accumulate);
   } else {
-    AddChains(keys, part, /*is_copied=*/false, accumulate);
+    AddChains(keys, rectangle, /*is_copied=*/false, accumulate);
   }
 }
 
@@ -222,7 +225,7 @@ void TileProducts::AddChain(const Chain& chain, void* sums, bool accumulate) con
 }
 
 /// Reads the values from values_copy with `is_copied`, else where they are stored.
-void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is_copied,
+void TileProducts::AddChains(const KeyTile& keys, const Rectangle& rectangle, bool is_copied,
                              bool accumulate) const {
   FewRowTypes types = TypesOfFewRows();
   if (is_copied && setup_.widens()) {
@@ -230,14 +233,15 @@ void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is
   }
   const auto* copy = static_cast<const std::byte*>(buffers_.values_copy);
   const void* first_row =
-      setup_.bf16() ? static_cast<const void*>(keys.probabilities + part.first_row * kScoreStride)
-                    : keys.ScoreRow(part.first_row);
-  const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);
+      setup_.bf16()
+          ? static_cast<const void*>(keys.probabilities + rectangle.first_row * kScoreStride)
+          : keys.ScoreRow(rectangle.first_row);
+  const int64_t padded_rows = AttentionPlan::PaddedRows(rectangle.rows);
   const int64_t width = plan_.value_width();
-  float* sums = AccumulatorRow(part.first_row);
-  for (int64_t col = part.begin; col < part.end; col += ChainLength(part, col)) {
-    const int64_t count = ChainLength(part, col);
-    const bool continues = accumulate || col > part.begin;
+  float* sums = AccumulatorRow(rectangle.first_row);
+  for (int64_t col = rectangle.begin; col < rectangle.end; col += ChainLength(rectangle, col)) {
+    const int64_t count = ChainLength(rectangle, col);
+    const bool continues = accumulate || col > rectangle.begin;
     const std::byte* probabilities =
         static_cast<const std::byte*>(first_row) + col * setup_.element_bytes;
     const std::byte* values =
@@ -245,7 +249,7 @@ void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is
     const int64_t columns = is_copied ? width : ValueColumns(keys.first_key + col);
     for (int64_t first = 0; first < width; first += columns) {
       if (setup_.has_few_rows) {
-        AddChain({types, part.rows, count, columns, probabilities, values}, sums + first,
+        AddChain({types, rectangle.rows, count, columns, probabilities, values}, sums + first,
                  continues);
       } else {
         const Gemm& gemm = columns < width ? plan_.PanelSum(padded_rows, count, continues)
@@ -261,34 +265,34 @@ void TileProducts::AddChains(const KeyTile& keys, const Rectangle& part, bool is
 
 /// The integer sums have one scale for all columns of the rectangle, which must therefore hold all
 /// visible columns of the key tile.
-void TileProducts::AddInt8Values(const KeyTile& keys, const Rectangle& part,
+void TileProducts::AddInt8Values(const KeyTile& keys, const Rectangle& rectangle,
                                  bool accumulate) const {
   const int64_t width = plan_.value_width();
-  float* accumulator = AccumulatorRow(part.first_row);
+  float* accumulator = AccumulatorRow(rectangle.first_row);
   if (!accumulate) {
-    std::fill_n(accumulator, part.rows * width, 0.0f);
+    std::fill_n(accumulator, rectangle.rows * width, 0.0f);
   }
-  if (part.begin == part.end) {
+  if (rectangle.begin == rectangle.end) {
     return;
   }
   auto* probabilities =
-      reinterpret_cast<uint8_t*>(keys.probabilities) + part.first_row * kScoreStride;
+      reinterpret_cast<uint8_t*>(keys.probabilities) + rectangle.first_row * kScoreStride;
   float row_scales[kQueryTile];
   setup_.kernels.quantise_probabilities(
-      {.probabilities = keys.ScoreRow(part.first_row) + part.begin,
+      {.probabilities = keys.ScoreRow(rectangle.first_row) + rectangle.begin,
        .stride = kScoreStride,
-       .rows = part.rows,
-       .cols = part.end - part.begin,
-       .largest = buffers_.largest + part.first_row,
-       .target = probabilities + part.begin,
+       .rows = rectangle.rows,
+       .cols = rectangle.end - rectangle.begin,
+       .largest = buffers_.largest + rectangle.first_row,
+       .target = probabilities + rectangle.begin,
        .row_scales = row_scales});
-  const int64_t padded_rows = AttentionPlan::PaddedRows(part.rows);
-  for (int64_t col = part.begin; col < part.end; col += ChainLength(part, col)) {
-    const int64_t count = ChainLength(part, col);
+  const int64_t padded_rows = AttentionPlan::PaddedRows(rectangle.rows);
+  for (int64_t col = rectangle.begin; col < rectangle.end; col += ChainLength(rectangle, col)) {
+    const int64_t count = ChainLength(rectangle, col);
     const std::byte* values = Values(keys.first_key + col);
-    const bool continues = col > part.begin;
+    const bool continues = col > rectangle.begin;
     if (setup_.has_few_rows) {
-      AddChain({TypesOfFewRows(), part.rows, count, width, probabilities + col, values},
+      AddChain({TypesOfFewRows(), rectangle.rows, count, width, probabilities + col, values},
                buffers_.integer_sums, continues);
     } else {
       plan_.Int8WeightedSum(padded_rows, count, continues)
@@ -297,7 +301,7 @@ void TileProducts::AddInt8Values(const KeyTile& keys, const Rectangle& part,
   }
   setup_.kernels.add_scaled({.sums = buffers_.integer_sums,
                              .row_scales = row_scales,
-                             .rows = part.rows,
+                             .rows = rectangle.rows,
                              .cols = width,
                              .target = accumulator});
 }

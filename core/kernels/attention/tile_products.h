@@ -23,15 +23,15 @@ class TileProducts {
   void ExpandKeyValues(const KeyTile& keys, int64_t count) const;
 
   /// Writes the raw scores of a rectangle: query . key, or distances.
-  void Score(const KeyTile& keys, const Rectangle& part) const;
+  void Score(const KeyTile& keys, const Rectangle& rectangle) const;
 
   /// Computes accumulator (+)= probabilities . values over the columns of a rectangle. Without
   /// `accumulate` the first chain overwrites.
-  void AddValues(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
+  void AddValues(const KeyTile& keys, const Rectangle& rectangle, bool accumulate) const;
 
   /// Does the same, but takes no value that is hidden from a row, since 0 * NaN must not reach it.
   /// The bits are the same when all values are finite.
-  void AddVisibleValues(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
+  void AddVisibleValues(const KeyTile& keys, const Rectangle& rectangle, bool accumulate) const;
 
  private:
   struct FewRowTypes;
@@ -54,21 +54,22 @@ class TileProducts {
   FewRowTypes TypesOfFewRows() const;
   bool IsShort() const;
   void PrefetchScales(int64_t key) const;
-  void ScoreFewRows(const KeyTile& keys, const Rectangle& part, int64_t col) const;
-  void DotProducts(const KeyTile& keys, const Rectangle& part) const;
-  void Distances(const KeyTile& keys, const Rectangle& part) const;
+  void ScoreFewRows(const KeyTile& keys, const Rectangle& rectangle, int64_t col) const;
+  void DotProducts(const KeyTile& keys, const Rectangle& rectangle) const;
+  void Distances(const KeyTile& keys, const Rectangle& rectangle) const;
 
   void AddChain(const Chain& chain, void* sums, bool accumulate) const;
-  void AddChains(const KeyTile& keys, const Rectangle& part, bool is_copied, bool accumulate) const;
-  void AddInt8Values(const KeyTile& keys, const Rectangle& part, bool accumulate) const;
+  void AddChains(const KeyTile& keys, const Rectangle& rectangle, bool is_copied,
+                 bool accumulate) const;
+  void AddInt8Values(const KeyTile& keys, const Rectangle& rectangle, bool accumulate) const;
   void CopyPanels(int64_t key, std::byte* target) const;
   void CopyValues(int64_t first_key, int64_t col) const;
   template <typename F>
   auto WithElements(int64_t col, int64_t first, const F& f) const;
   void ClearNonFinite(int64_t col, NonFiniteValues& values) const;
-  void FindVisible(const KeyTile& keys, int64_t row, const Rectangle& part,
+  void FindVisible(const KeyTile& keys, int64_t row, const Rectangle& rectangle,
                    NonFiniteValues& values) const;
-  void AddNonFinite(const Rectangle& part, int64_t first, const NonFiniteValues& values) const;
+  void AddNonFinite(const Rectangle& rectangle, int64_t first, const NonFiniteValues& values) const;
 
   const TileSetup& setup_;
   const AttentionPlan& plan_;

@@ -65,9 +65,10 @@ struct TileSetup {
 /// Returns TileSetup::key_step.
 int64_t KeyStepOf(const QueryTile& tile);
 
-/// TileSetup::tiles_at_once of a tile of up to kFewRows rows: the scores of so many key tiles have
-/// room in the score memory, which has kQueryTile rows.
-inline constexpr int64_t kFewRowTilesAtOnce = kQueryTile / kFewRows;
+/// TileSetup::tiles_at_once of a tile of up to kFewRows rows: the key tiles of a section. Their
+/// scores have room in the score memory, which has kQueryTile rows.
+inline constexpr int64_t kFewRowTilesAtOnce = kKeySection / kKeyTile;
+static_assert(kFewRowTilesAtOnce * kFewRows <= kQueryTile);
 
 /// Returns whether the tile needs TileMemory::expanded. Nothing is converted with KeyOperands other
 /// than kExpanded.

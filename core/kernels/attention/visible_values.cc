@@ -74,17 +74,17 @@ struct TileProducts::NonFiniteValues {
 
 /// In the products zeros replace the elements that are not finite. Those to which a row attends are
 /// added to it afterwards: they make an element infinite or NaN wherever in a sum they stand.
-void TileProducts::AddVisibleValues(const KeyTile& keys, const Rectangle& part,
+void TileProducts::AddVisibleValues(const KeyTile& keys, const Rectangle& rectangle,
                                     bool accumulate) const {
   NonFiniteValues values;
-  for (int64_t col = part.begin; col < part.end; col += kKeyBlock) {
+  for (int64_t col = rectangle.begin; col < rectangle.end; col += kKeyBlock) {
     CopyValues(keys.first_key, col);
     if (!setup_.ValuesAreFinite(keys.first_key + col)) {
       ClearNonFinite(col, values);
     }
   }
-  AddChains(keys, part, /*is_copied=*/true, accumulate);
-  int64_t copied_end = part.begin;
+  AddChains(keys, rectangle, /*is_copied=*/true, accumulate);
+  int64_t copied_end = rectangle.begin;
   for (int64_t n = 0; n < values.count; ++n) {
     if (values.columns[n] >= copied_end) {
       const int64_t block = values.columns[n] / kKeyBlock * kKeyBlock;
@@ -92,11 +92,11 @@ void TileProducts::AddVisibleValues(const KeyTile& keys, const Rectangle& part,
       copied_end = block + kKeyBlock;
     }
   }
-  for (int64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
-    FindVisible(keys, row, part, values);
+  for (int64_t row = rectangle.first_row; row < rectangle.first_row + rectangle.rows; ++row) {
+    FindVisible(keys, row, rectangle, values);
   }
   for (int64_t element = 0; element < plan_.value_width(); element += kElementsAtATime) {
-    AddNonFinite(part, element, values);
+    AddNonFinite(rectangle, element, values);
   }
 }
 
@@ -177,14 +177,14 @@ void TileProducts::ClearNonFinite(int64_t col, NonFiniteValues& values) const {
 }
 
 /// Finds those of `values` to whose keys the row attends, among its visible columns.
-void TileProducts::FindVisible(const KeyTile& keys, int64_t row, const Rectangle& part,
+void TileProducts::FindVisible(const KeyTile& keys, int64_t row, const Rectangle& rectangle,
                                NonFiniteValues& values) const {
   constexpr uint16_t kExponent = 0x7f80;  // products of bf16 take numbers below the normal as zero
   const FlashSequence& sequence = setup_.sequence;
   const int64_t head = setup_.HeadOf(row);
   const int64_t query_row = setup_.RowOf(row);
-  const int64_t end = std::clamp(keys.visible_end[row], part.begin, part.end);
-  const int64_t begin = std::clamp(keys.visible_begin[row], part.begin, end);
+  const int64_t end = std::clamp(keys.visible_end[row], rectangle.begin, rectangle.end);
+  const int64_t begin = std::clamp(keys.visible_begin[row], rectangle.begin, end);
   float marks[kKeyTile] = {};
   sequence.visibility().Hide(head, query_row, {keys.first_key + begin, keys.first_key + end},
                              marks + begin);
@@ -207,7 +207,7 @@ void TileProducts::FindVisible(const KeyTile& keys, int64_t row, const Rectangle
 
 /// Adds the values that are not finite to kElementsAtATime elements of the rows, from element
 /// `first` on. A probability of zero makes NaN of them, as in a product.
-void TileProducts::AddNonFinite(const Rectangle& part, int64_t first,
+void TileProducts::AddNonFinite(const Rectangle& rectangle, int64_t first,
                                 const NonFiniteValues& values) const {
   const int64_t count = std::min(kElementsAtATime, plan_.value_width() - first);
   NonFiniteElements of_key[kKeyTile];
@@ -218,7 +218,7 @@ void TileProducts::AddNonFinite(const Rectangle& part, int64_t first,
       }
     });
   }
-  for (int64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+  for (int64_t row = rectangle.first_row; row < rectangle.first_row + rectangle.rows; ++row) {
     NonFiniteElements sum;
     values.weighted[row].ForEach([&](int64_t n) { sum.Add(of_key[n]); });
     values.times_zero[row].ForEach([&](int64_t n) { sum.AddTimesZero(of_key[n]); });
