@@ -176,8 +176,6 @@ class InferRequestBuilder {
   absl::Status status_;
 };
 
-absl::Status Malformed(const std::string& text) { return MalformedAnswer(text); }
-
 /// Returns the index of the output to read.
 absl::StatusOr<int> IndexOfOutput(const inference::ModelInferResponse& response) {
   for (int i = 0; i < response.outputs_size(); ++i) {
@@ -185,8 +183,8 @@ absl::StatusOr<int> IndexOfOutput(const inference::ModelInferResponse& response)
       return i;
     }
   }
-  return Malformed(absl::StrCat("outputs: expected one called \"", kOutput, "\", found ",
-                                response.outputs_size(), " others"));
+  return MalformedAnswer(absl::StrCat("outputs: expected one called \"", kOutput, "\", found ",
+                                      response.outputs_size(), " others"));
 }
 
 std::optional<v1::DataType> DtypeOf(const std::string& datatype) {
@@ -202,26 +200,26 @@ absl::StatusOr<ReceivedTensor> FindOutput(const grpc::ByteBuffer& bytes) {
   const absl::StatusOr<Received<inference::ModelInferResponse>> received =
       Decode<inference::ModelInferResponse>(bytes);
   if (!received.ok()) {
-    return Malformed(std::string(received.status().message()));
+    return MalformedAnswer(std::string(received.status().message()));
   }
   const inference::ModelInferResponse& response = received->message;
   ASSIGN_OR_RETURN(const int index, IndexOfOutput(response));
   const auto& output = response.outputs(index);
   const std::optional<v1::DataType> dtype = DtypeOf(output.datatype());
   if (!dtype.has_value()) {
-    return Malformed(
+    return MalformedAnswer(
         absl::StrCat("output: expected FP32, BF16 or FP16, found \"", output.datatype(), "\""));
   }
   if (index >= response.raw_output_contents_size()) {
-    return Malformed(absl::StrCat("output: expected raw contents, found those of ",
-                                  response.raw_output_contents_size(), " outputs"));
+    return MalformedAnswer(absl::StrCat("output: expected raw contents, found those of ",
+                                        response.raw_output_contents_size(), " outputs"));
   }
   v1::Tensor header;
   header.set_dtype(*dtype);
   *header.mutable_shape() = output.shape();
   absl::StatusOr<ReceivedTensor> tensor = ReadTensor(
       header, ResolvePayload(response.raw_output_contents(index), received->bytes), kOutput);
-  return tensor.ok() ? std::move(tensor) : Malformed(std::string(tensor.status().message()));
+  return tensor.ok() ? std::move(tensor) : MalformedAnswer(std::string(tensor.status().message()));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ Found CheckGlobalTokens(std::span<const int64_t> tokens, int64_t kv_len) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] < next || tokens[i] >= kv_len) {
       return Error(absl::StrCat("global_tokens[", i, "]"),
-                   absl::StrCat("ascending positions, here ", next, " to ", kv_len - 1), tokens[i]);
+                   absl::StrCat("strictly ascending positions below ", kv_len), tokens[i]);
     }
     next = tokens[i] + 1;
   }

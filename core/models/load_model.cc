@@ -41,8 +41,8 @@ void RefuseQuantization(ModelConfig& config) {
   ModelConfig quantization = config.Object({"quantization_config"});
   const std::string method = quantization.Text({"quant_method"}, "");
   quantization.Refuse("quant_method",
-                      "no quantization_config, since weights must be stored as F32, BF16 or F16 "
-                      "(--weights-dtype rounds them)",
+                      "no quantization_config, since weights must be stored as F32, BF16, F16 or "
+                      "F64 (--weights-dtype rounds them)",
                       method.empty() ? "one without a method" : absl::StrCat("\"", method, "\""));
   config.Adopt(quantization.status());
 }

@@ -85,6 +85,11 @@ absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload pa
   ReceivedElements elements;
   elements.shape.assign(wire.shape().begin(), wire.shape().end());
   ASSIGN_OR_RETURN(const int64_t expected, SizeBytes(dtype, elements.shape, path));
+  if (elements.shape.empty() && static_cast<int64_t>(payload.size_bytes()) != expected) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ".shape: expected the extents of ",
+                                                   payload.size_bytes(),
+                                                   " bytes of data, found none"));
+  }
   if (static_cast<int64_t>(payload.size_bytes()) != expected) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ".data: expected ", expected, " bytes for ", Text(dtype), " ",

@@ -98,13 +98,13 @@ TEST_F(OptionsRefusalTest, ListsOfAnotherLength) {
 TEST_F(OptionsRefusalTest, GlobalTokensThatAreNoAscendingPositions) {
   ExpectRefusals({
       {"global_tokens: [0, 6]",
-       "global_tokens[1]: expected ascending positions, here 1 to 5, found 6"},
+       "global_tokens[1]: expected strictly ascending positions below 6, found 6"},
       {"global_tokens: -1",
-       "global_tokens[0]: expected ascending positions, here 0 to 5, found -1"},
+       "global_tokens[0]: expected strictly ascending positions below 6, found -1"},
       {"global_tokens: [2, 2]",
-       "global_tokens[1]: expected ascending positions, here 3 to 5, found 2"},
+       "global_tokens[1]: expected strictly ascending positions below 6, found 2"},
       {"sequences { global_tokens: 4 } sequences {}",
-       "sequences[0].global_tokens[0]: expected ascending positions, here 0 to 3, found 4"},
+       "sequences[0].global_tokens[0]: expected strictly ascending positions below 4, found 4"},
       {"sequences {} sequences { window: -2 }",
        "sequences[1].window: expected 0 or more, found -2"},
   });

@@ -15,10 +15,9 @@ namespace attention {
 /// A call on the wire is a stream of messages each way; a unary call has one message each way.
 using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-/// A service to register with a server's builder. `Definition` is the generated service; `Base` may
-/// have asynchronous methods.
-template <typename Definition, typename Base = typename Definition::Service>
-class HeadersFirst : public Base {
+/// A service to register with a server's builder. `Definition` is the generated service.
+template <typename Definition>
+class HeadersFirst : public Definition::Service {
  public:
   /// Returns the index of a method for RequestCall. REQUIRES: the .proto has it.
   static int IndexOf(const std::string& method) {

@@ -174,8 +174,9 @@ class TypedCall final : public MessageReceiver,
     }
     const absl::Status status =
         ok ? ReadSmallMessage(context_, message_, MaxMessageBytes(method_.right), *request_)
-           : absl::InvalidArgumentError(absl::StrCat(
-                 "expected a ", Request::descriptor()->full_name(), ", found the end of the call"));
+           : absl::InvalidArgumentError(absl::StrCat("expected a message ",
+                                                     Request::descriptor()->full_name(),
+                                                     ", found the end of the call"));
     message_.Clear();
     if (status.ok()) {
       if (method_.right == Right::kAdmin) {

@@ -1,6 +1,7 @@
 #include "server/services/decode/stream_session.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
@@ -25,6 +26,20 @@ int64_t PlanBytes(const SessionPlan& plan) {
 // Returns the memory of a fork until it has pages of its own.
 int64_t ForkBytes(const SessionSequence& parent) {
   return static_cast<int64_t>(sizeof(SessionSequence)) + TableBytes(parent.caches);
+}
+
+// Returns the name of the action; "none" if it has none.
+std::string ActionName(const v1::DecodeRequest& request) {
+  const auto* const field = request.GetReflection()->GetOneofFieldDescriptor(
+      request, request.GetDescriptor()->FindOneofByName("action"));
+  return field == nullptr ? "none" : absl::StrCat("`", field->name(), "`");
+}
+
+// Returns the name of the first field that is set. REQUIRES: there is one.
+std::string FirstFieldOf(const v1::OpenSession& open) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  open.GetReflection()->ListFields(open, &fields);
+  return absl::StrCat("`", fields.front()->name(), "`");
 }
 
 }  // namespace
@@ -81,11 +96,12 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
 
 absl::Status StreamSession::Resume(const DecodeAction& action, v1::DecodeResult& result) {
   const v1::OpenSession& open = action.request.message.open();
-  v1::OpenSession nothing_else;
-  nothing_else.set_resume_token(open.resume_token());
-  if (nothing_else.SerializeAsString() != open.SerializeAsString()) {
+  v1::OpenSession others = open;
+  others.clear_resume_token();
+  if (others.ByteSizeLong() > 0) {
     return absl::InvalidArgumentError(
-        "open.resume_token: expected no other field of `open` with it, found one");
+        absl::StrCat("open.resume_token: expected no other field of `open` with it, found ",
+                     FirstFieldOf(others)));
   }
   const auto check = [&action](const Session& session) {
     return CheckRight(action.caller, session);
@@ -130,7 +146,8 @@ absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& actio
   MutexLock lock(mutex_);
   if (session_ == nullptr) {
     return absl::FailedPreconditionError(
-        "action: expected `open` as the first action of a stream, found another");
+        absl::StrCat("action: expected `open` as the first action of a stream, found ",
+                     ActionName(action->request.message)));
   }
   action->session = session_;
   earlier_token_.clear();

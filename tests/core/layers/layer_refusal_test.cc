@@ -44,14 +44,14 @@ TEST(LayerRefusalTest, GlobalTokensThatTheSequenceDoesNotHave) {
   };
   ExpectRefusals({
       {tokens(kBeyond),
-       "sequence 1: global_tokens[1]: expected ascending positions, here 1 to 2, found 3"},
+       "sequence 1: global_tokens[1]: expected strictly ascending positions below 3, found 3"},
       {tokens(kNegative),
-       "sequence 1: global_tokens[0]: expected ascending positions, here 0 to 2, found -1"},
+       "sequence 1: global_tokens[0]: expected strictly ascending positions below 3, found -1"},
       {tokens(kFar),
-       "sequence 1: global_tokens[0]: expected ascending positions, here 0 to 2, found "
+       "sequence 1: global_tokens[0]: expected strictly ascending positions below 3, found "
        "1099511627776"},
       {tokens(kTwice),
-       "sequence 1: global_tokens[1]: expected ascending positions, here 2 to 2, found 1"},
+       "sequence 1: global_tokens[1]: expected strictly ascending positions below 3, found 1"},
   });
 }
 

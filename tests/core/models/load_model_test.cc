@@ -151,7 +151,7 @@ TEST_F(LoadModelTest, NamesTheKeyOfTheConfigThatIsWrong) {
       {"quantization_config",
        {{"quant_method", "awq"}, {"bits", 4}},
        "quantization_config.quant_method: expected no quantization_config, since weights must be "
-       "stored as F32, BF16 or F16 (--weights-dtype rounds them), found \"awq\""},
+       "stored as F32, BF16, F16 or F64 (--weights-dtype rounds them), found \"awq\""},
       {"quantization_config", {{"load_in_8bit", true}}, "found one without a method"},
       {"quantization_config", "fp8", "quantization_config: expected an object, found \"fp8\""},
   };

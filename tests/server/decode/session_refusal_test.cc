@@ -49,7 +49,9 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAnOpening) {
   ExpectRefused(
       stream,
       {{RowsStep(SeededTensor(1, Dtype::kF32, {1, kDemoWidth}), 0, 1), kFailedPrecondition,
-        "action: expected `open` as the first action of a stream, found another"},
+        "action: expected `open` as the first action of a stream, found `step`"},
+       {v1::DecodeRequest(), kFailedPrecondition,
+        "action: expected `open` as the first action of a stream, found none"},
        {OpenModel("nobody"), kNotFound, "open.model: expected one of \"demo\", found \"nobody\""},
        {old, kNotFound, "open.model_version: expected 1 of model \"demo\", found 7"},
        {OpenModel("demo", 1), kInvalidArgument,
