@@ -43,6 +43,7 @@ constexpr char kMap[] = R"html(
 <div class="pair">
 <section class="card" aria-labelledby="heat-title">
 <h2 id="heat-title"></h2>
+<p id="statistics" class="muted"></p>
 <div id="heat">
 <div class="key-labels" aria-hidden="true"></div>
 <div class="row-labels" aria-hidden="true"></div>

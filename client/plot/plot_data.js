@@ -72,6 +72,26 @@ function pooled(grid, mostRows, mostKeys) {
   return small;
 }
 
+// Means over the rows that attend to something: the entropy of a row's weights in bits, their sum on the first key, on the
+// key of the row itself, and by distance from it. The last two are those of maps whose rows are their keys.
+function statisticsOf(grid) {
+  const mean = {entropy: 0, first: 0, own: 0, distance: 0};
+  let rows = 0;
+  for (let row = 0; row < grid.rows; ++row) {
+    const weights = grid.weights.subarray(row * grid.keys, (row + 1) * grid.keys);
+    if (weights.every((weight) => weight === 0)) continue;
+    rows += 1;
+    mean.first += weights[0];
+    mean.own += weights[row] ?? 0;
+    weights.forEach((weight, key) => {
+      mean.entropy -= weight > 0 ? weight * Math.log2(weight) : 0;
+      mean.distance += weight * Math.abs(row - key);
+    });
+  }
+  for (const name of Object.keys(mean)) mean[name] /= Math.max(1, rows);
+  return mean;
+}
+
 // Three digits.
 function percent(weight) {
   return `${Number((100 * weight).toPrecision(3))}%`;

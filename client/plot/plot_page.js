@@ -61,6 +61,10 @@ class PlotPage {
     this.fill("head", [`mean of ${layer.heads.length}`, ...layer.heads.map((number) => `head ${number}`)]);
     this.find("head").selectedIndex = head + 1;
     this.find("heat-title").textContent = `${layer.name}, ${layer.headName(head)}`;
+    const mean = statisticsOf(this.grid);
+    const ofItself = layer.rows === layer.keys ? `, ${percent(mean.own)} on itself, distance ${mean.distance.toFixed(1)}` : "";
+    this.find("statistics").textContent =
+        `A row on average: entropy ${mean.entropy.toFixed(2)} bits, ${percent(mean.first)} on the first key${ofItself}.`;
     const kind = this.find("scale-kind").value;
     const scale = {top: kind === "whole" ? 1 : this.grid.largest, isRoot: kind === "root"};
     this.overview.mark(this.state.layer, layer.heads.length === 1 ? 0 : head);

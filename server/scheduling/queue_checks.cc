@@ -144,6 +144,7 @@ QueueState RequestQueue::HeldBy(const RequestClass& request_class) const {
       held.requests += flow->requests;
       held.bytes += flow->bytes;
       held.work_ns += flow->work_ns;
+      held.counted_ns += flow->counted_ns;
     }
   }
   return held;
@@ -163,7 +164,7 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
   for (const Part& part :
        {Part{requests_, named.requests, 1, RefusalReason::kQueueRequests, "--max-queue-requests"},
         Part{bytes_, named.bytes, candidate.bytes, RefusalReason::kQueueBytes, "--max-queue-bytes"},
-        Part{counted_ns_, named.work_ns, CountedNs(candidate.work.added_ns),
+        Part{counted_ns_, named.counted_ns, CountedNs(candidate.work.added_ns),
              RefusalReason::kQueueWait, "--max-queue-wait"}}) {
     const bool exceeds_account = !part.all.Allows(account, part.more);
     if (!exceeds_account && AccountShares::Allows(part.own_of_tenant, part.more, part.all.used(),
@@ -173,7 +174,8 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
     const Holder holder =
         exceeds_account
             ? Holder{account,
-                     {requests_.HeldBy(account), bytes_.HeldBy(account), work_ns_.HeldBy(account)}}
+                     {requests_.HeldBy(account), bytes_.HeldBy(account), work_ns_.HeldBy(account),
+                      counted_ns_.HeldBy(account)}}
             : Holder{absl::StrCat("tenant \"", candidate.request_class.tenant, "\""), named};
     const int64_t own = exceeds_account ? part.all.HeldBy(account) : part.own_of_tenant;
     // When nobody else waits, there is no share that others could use: more servers would help.

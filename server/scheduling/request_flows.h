@@ -14,6 +14,7 @@ namespace attention {
 struct RequestFlow {
   double last_finish = 0;  // the finish tag of the last job
   int64_t work_ns = 0;     // the work of the waiting jobs
+  int64_t counted_ns = 0;  // what of it counts towards QueueLimits::max_wait_ns
   int64_t short_ns = 0;    // the part of work_ns in short jobs
   int64_t bytes = 0;
   int64_t requests = 0;

@@ -49,6 +49,7 @@ void RequestQueue::CountEntry(const Entry& entry, int sign) {
   const std::string& account = job.request_class.account;
   const int64_t added_ns = entry.standing.added_ns;
   flow.work_ns += sign * added_ns;
+  flow.counted_ns += sign * CountedNs(added_ns);
   flow.short_ns += added_ns <= kShortNs ? sign * added_ns : 0;
   flow.bytes += sign * job.size_bytes;
   flow.requests += sign;
@@ -224,7 +225,10 @@ void RequestQueue::Close() {
 
 QueueState RequestQueue::state() const {
   MutexLock lock(mutex_);
-  return {.requests = requests_.used(), .bytes = bytes_.used(), .work_ns = work_ns_.used()};
+  return {.requests = requests_.used(),
+          .bytes = bytes_.used(),
+          .work_ns = work_ns_.used(),
+          .counted_ns = counted_ns_.used()};
 }
 
 }  // namespace attention

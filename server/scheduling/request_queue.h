@@ -63,6 +63,7 @@ struct QueueState {
   int64_t requests = 0;
   int64_t bytes = 0;
   int64_t work_ns = 0;
+  int64_t counted_ns = 0;  // towards QueueLimits::max_wait_ns
 };
 
 class RequestQueue;

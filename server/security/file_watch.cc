@@ -20,9 +20,8 @@ bool FileWatch::HasChanged() {
 }
 
 void FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
-  constexpr std::chrono::seconds kPauseAfterError{1};
-  const auto now = std::chrono::steady_clock::now();
-  if (!HasChanged() && (failure_.ok() || now < next_try_)) {
+  constexpr std::chrono::milliseconds kPauseAfterError{900};  // less than a second between looks
+  if (!HasChanged() && (failure_.ok() || std::chrono::steady_clock::now() < next_try_)) {
     return;
   }
   absl::Cleanup forget = [this] { last_.clear(); };
@@ -34,7 +33,7 @@ void FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
     Log(LogLevel::kError, absl::StrCat(kept_, ": ", std::string(status.message())));
   }
   failure_ = std::move(status);
-  next_try_ = now + kPauseAfterError;
+  next_try_ = std::chrono::steady_clock::now() + kPauseAfterError;
   std::move(forget).Cancel();
 }
 

@@ -140,6 +140,29 @@ await test("pages of attend plot", () =>
       assertPercent(readout.split(": ").at(-1), mean);
     });
 
+    await test("statistics are those of the map", async () => {
+      const { page } = await openPage(browser, small);
+      await choose(page, 1, 2);
+      const mean = { entropy: 0, first: 0, own: 0, distance: 0 };
+      for (let row = 0; row < LENGTH; ++row) {
+        for (let key = 0; key <= row; ++key) {
+          const weight = weightAt(1, 2, row, key);
+          mean.entropy -= (weight * Math.log2(weight)) / LENGTH;
+          mean.distance += (weight * (row - key)) / LENGTH;
+        }
+        mean.first += weightAt(1, 2, row, 0) / LENGTH;
+        mean.own += weightAt(1, 2, row, row) / LENGTH;
+      }
+      const text = await page.$eval("#statistics", (element) => element.textContent);
+      const [, entropy, first, own, distance] = text.match(
+        /^A row on average: entropy ([\d.]+) bits, ([\d.]+%) on the first key, ([\d.]+%) on itself, distance ([\d.]+)\.$/,
+      );
+      assert.ok(Math.abs(entropy - mean.entropy) <= 0.006, `${entropy} is not ${mean.entropy}`);
+      assertPercent(first, mean.first);
+      assertPercent(own, mean.own);
+      assert.ok(Math.abs(distance - mean.distance) <= 0.06, `${distance} is not ${mean.distance}`);
+    });
+
     await test("hidden cells are clear of colour and striped", async () => {
       const { page } = await openPage(browser, small);
       await choose(page, 1, 0);

@@ -110,8 +110,8 @@ std::string CheckText(const AnswerCheck& check) {
 
 /// A row or key: its number, and its token if it has one.
 std::string PositionText(int64_t position, const std::vector<std::string>& tokens) {
-  return absl::StrCat(position, tokens.empty() ? "" : " ",
-                      position < std::ssize(tokens) ? tokens[position] : "");
+  return absl::StrCat(position,
+                      position < std::ssize(tokens) ? absl::StrCat(" ", tokens[position]) : "");
 }
 
 /// The largest weights of the first rows of the first head. `tokens` are empty, or those of the
@@ -122,7 +122,8 @@ std::string TopWeightsText(const LargestWeights& top, const std::vector<std::str
   const int64_t shown = heads == 0 ? 0 : std::min(kMaxRowsShown, rows);
   std::string text;
   for (int64_t row = 0; row < shown; ++row) {
-    absl::StrAppend(&text, "  head 0  row ", PositionText(row, tokens), "  attends to key");
+    absl::StrAppend(&text, "  head 0  row ", PositionText(row, tokens), "  attends to ",
+                    k == 0 || top.keys[row * k] < 0 ? "no key" : "key");
     for (int64_t i = row * k; i < (row + 1) * k && top.keys[i] >= 0; ++i) {
       absl::StrAppend(&text, i > row * k ? ", " : " ", PositionText(top.keys[i], tokens), " ",
                       PercentText(top.weights.as<float>()[i]));

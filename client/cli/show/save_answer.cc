@@ -60,15 +60,19 @@ struct WeightsName {
   std::optional<int64_t> layer = {};
 };
 
+/// Parses a number as a program writes it: "7", not "07" or "-1".
+bool ParseNumber(const std::string& text, int64_t* number) {
+  return absl::SimpleAtoi(text, number) && *number >= 0 && absl::StrCat(*number) == text;
+}
+
 std::optional<WeightsName> ParseWeightsName(const std::string& name) {
   const std::vector<std::string> parts = absl::StrSplit(name, '.');
   WeightsName found;
-  if (parts.size() == 2 && parts[0] == "weights" && absl::SimpleAtoi(parts[1], &found.sequence)) {
+  if (parts.size() == 2 && parts[0] == "weights" && ParseNumber(parts[1], &found.sequence)) {
     return found;
   }
   if (parts.size() == 3 && parts[0] == "layer_weights" &&
-      absl::SimpleAtoi(parts[1], &found.layer.emplace()) &&
-      absl::SimpleAtoi(parts[2], &found.sequence)) {
+      ParseNumber(parts[1], &found.layer.emplace()) && ParseNumber(parts[2], &found.sequence)) {
     return found;
   }
   return std::nullopt;
@@ -80,7 +84,7 @@ AttentionPicture PictureOfTensors(const std::string& path, const NamedTensors& t
   std::map<int64_t, std::map<int64_t, LayerPicture>> sequences;
   for (const auto& [name, tensor] : tensors) {
     const std::optional<WeightsName> found = ParseWeightsName(name);
-    if (!found.has_value() || tensor.shape().size() != 3) {
+    if (!found.has_value() || tensor.shape().size() != 3 || tensor.num_elements() == 0) {
       continue;
     }
     LayerPicture& layer = sequences[found->sequence][found->layer.value_or(-1)];

@@ -20,51 +20,50 @@ inline float CenteredSum(const float* row, int64_t cols, float center) {
   return ReduceSum(sum);
 }
 
-/// The mean of a row, or 0 for a root-mean-square norm, and the mean square of its distances from
-/// that; of the row's elements times `shrinking`.
-struct Moments {
+/// The norm of x is (x * shrinking - mean) * factor, before weight and bias.
+struct RowNorm {
   float shrinking;
   float mean;
-  float mean_square;
+  float factor;
 };
 
-/// Returns the moments of a row whose squares overflow. A smaller row has the same norm.
-inline Moments MomentsOfLargeRow(const float* row, int64_t cols, bool is_rms) {
+/// Returns that of a row whose sum or squares exceed f32. A smaller row has the same norm.
+inline RowNorm NormOfLargeRow(const float* row, int64_t cols, bool is_rms, float epsilon) {
   constexpr float kShrinking = 0x1p-80f;
+  const auto count = static_cast<double>(cols);
   double sum = 0, sum_of_squares = 0;
   for (int64_t i = 0; i < cols && !is_rms; ++i) {
     sum += row[i] * kShrinking;
   }
-  const double mean = sum / static_cast<double>(cols);
+  const double mean = sum / count;
   for (int64_t i = 0; i < cols; ++i) {
     const double d = row[i] * kShrinking - mean;
     sum_of_squares += d * d;
   }
-  return {kShrinking, static_cast<float>(mean),
-          static_cast<float>(sum_of_squares / static_cast<double>(cols))};
+  const double factor = 1 / __builtin_sqrt(sum_of_squares / count + epsilon * 0x1p-160);
+  return {kShrinking, static_cast<float>(mean), static_cast<float>(factor)};
 }
 
-inline Moments MomentsOf(const float* row, int64_t cols, bool is_rms) {
+inline RowNorm NormOf(const float* row, int64_t cols, bool is_rms, float epsilon) {
   const auto count = static_cast<float>(cols);
   const float mean = is_rms ? 0.0f : CenteredSum<false>(row, cols, 0.0f) / count;
   const float mean_square = CenteredSum<true>(row, cols, mean) / count;
-  return mean_square > __FLT_MAX__ ? MomentsOfLargeRow(row, cols, is_rms)
-                                   : Moments{1.0f, mean, mean_square};
+  return mean_square <= __FLT_MAX__
+             ? RowNorm{1.0f, mean, 1.0f / __builtin_sqrtf(mean_square + epsilon)}
+             : NormOfLargeRow(row, cols, is_rms, epsilon);
 }
 
 template <typename E>
 inline void NormRow(const NormTile& tile, int64_t r) {
   const float* __restrict row = tile.source + r * tile.source_stride;
   auto* target = static_cast<typename E::Type*>(tile.target) + r * tile.target_stride;
-  const Moments moments = MomentsOf(row, tile.cols, tile.is_rms);
-  const float shrinking = moments.shrinking, mean = moments.mean;
-  const float factor =
-      1.0f / __builtin_sqrtf(moments.mean_square + tile.epsilon * shrinking * shrinking);
+  const RowNorm norm = NormOf(row, tile.cols, tile.is_rms, tile.epsilon);
   for (int64_t i = 0; i < tile.cols; ++i) {
     const float bias = tile.bias == nullptr ? 0.0f : tile.bias[i];
     const float residual =
         tile.residual == nullptr ? 0.0f : tile.residual[r * tile.residual_stride + i];
-    target[i] = E::Write((row[i] * shrinking - mean) * factor * tile.weight[i] + bias + residual);
+    target[i] = E::Write((row[i] * norm.shrinking - norm.mean) * norm.factor * tile.weight[i] +
+                         bias + residual);
   }
 }
 

@@ -57,8 +57,8 @@ absl::Status ReceiveWatch::Charge(Entry& entry, const MessageReceiver& receiver)
     return absl::OkStatus();  // it may have arrived just before the tick
   }
   if (entry.ticks > entry.max_ticks) {
-    return absl::DeadlineExceededError(absl::StrCat("expected the whole message within ",
-                                                    entry.max_ticks, " s, found a part of it"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "expected the whole message within ", entry.max_ticks, " s, found none or a part of it"));
   }
   const std::string holder = receiver.Holder();
   entry.units.push_back(units_.Take(holder, 1));

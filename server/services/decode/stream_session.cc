@@ -35,7 +35,8 @@ std::string ActionName(const v1::DecodeRequest& request) {
   return field == nullptr ? "none" : absl::StrCat("`", field->name(), "`");
 }
 
-// Returns the name of the first field that is set. REQUIRES: there is one.
+// Returns the name of the first field that is set. REQUIRES: there is one; `open` has no unknown
+// fields.
 std::string FirstFieldOf(const v1::OpenSession& open) {
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   open.GetReflection()->ListFields(open, &fields);

@@ -36,15 +36,21 @@ TEST_F(PictureOfFileTest, AFileThatDescribesItselfIsBelieved) {
 
 TEST_F(PictureOfFileTest, WeightsOfOtherProgramsAreDrawnByTheirNames) {
   const Tensor weights(Dtype::kF32, {2, 3, 4}), other(Dtype::kF32, {1, 2, 2});
+  const Tensor endless(Dtype::kF32, {1, 0, int64_t{1} << 40});
   ASSERT_THAT(WriteSafetensors(PathOf("a.safetensors"), {{"layer_weights.10.1", &weights},
                                                          {"layer_weights.2.1", &other},
                                                          {"weights.0", &other},
+                                                         {"weights.00", &weights},
+                                                         {"layer_weights.-1.0", &weights},
+                                                         {"weights.5", &endless},
                                                          {"keys", &other}}),
               IsOk());
   const auto picture = PictureOfFile(PathOf("a.safetensors"));
   ASSERT_THAT(picture, IsOk());
   ASSERT_EQ(picture->sequences.size(), 2u);
+  ASSERT_EQ(picture->sequences[0].layers.size(), 1u);
   EXPECT_EQ(picture->sequences[0].layers[0].name, "attention");
+  EXPECT_THAT(picture->sequences[0].layers[0].heads, ::testing::ElementsAre(0));
   const std::vector<LayerPicture>& layers = picture->sequences[1].layers;
   ASSERT_EQ(layers.size(), 2u);
   EXPECT_EQ(layers[0].name, "layer 2");

@@ -205,6 +205,9 @@ TEST_F(EstimatedQueueTest, AJobThatIsLongerThanTheLimitLeavesRoomForOthers) {
   const RequestClass greedy = {.tenant = "greedy", .account = "a machine"};
   PushOf(greedy, 170'000);
   EXPECT_EQ(queue_.state().work_ns, 170'000 * kMillisecond) << "whatever counts";
+  EXPECT_EQ(ReasonOf(Push(queue_, FakeJob::Make({.request_class = greedy}), Takes(10))),
+            RefusalReason::kQueueWait)
+      << "nobody else waits";
   PushOf({.tenant = "modest", .account = "a machine"}, 10);
   PushOf({.account = "another machine"}, 100);
   for (const RequestClass& request_class : {greedy, RequestClass{.account = "a third machine"}}) {

@@ -18,6 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 copy."""
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class _Shown:
     """Shows arrays by dtype and shape, as float32[14, 64]: printed whole they fill pages."""
 

@@ -46,8 +46,9 @@ std::vector<long double> ExpectedNorm(const NormTile& tile, const float* row,
                                       const float* residual) {
   long double mean = 0;
   for (int64_t i = 0; i < tile.cols && !tile.is_rms; ++i) {
-    mean += static_cast<long double>(row[i]) / tile.cols;
+    mean += row[i];
   }
+  mean /= tile.cols;  // at the end, so that the mean of equal numbers is theirs
   long double mean_square = 0;
   for (int64_t i = 0; i < tile.cols; ++i) {
     mean_square += (row[i] - mean) * (row[i] - mean) / tile.cols;
@@ -99,30 +100,41 @@ TEST_P(RowKernelsTest, NormIsThatOfLongDouble) {
   }
 }
 
-// Their squares, and the sum of the largest, exceed what f32 can hold.
+// Their squares exceed what f32 can hold, or their sum.
 TEST_P(RowKernelsTest, LayerNormOfLargeRowsDoesNotOverflow) {
+  std::vector<std::vector<float>> rows;
   for (const int64_t cols : {int64_t{8}, int64_t{100}, int64_t{512}}) {
-    const std::vector<float> weight(cols, 1.0f);
     for (const float magnitude : {0x1p58f, 0x1p64f, 0x1p122f}) {
-      std::vector<float> numbers = SomeNumbers(cols);
-      for (float& number : numbers) {
-        number *= magnitude;
-      }
-      for (const bool is_rms : {false, true}) {
-        std::vector<float> target(cols);
-        const NormTile tile{.source = numbers.data(),
-                            .rows = 1,
-                            .cols = cols,
-                            .is_rms = is_rms,
-                            .epsilon = 1e-6f,
-                            .weight = weight.data(),
-                            .target = target.data()};
-        kernels().norm(tile);
-        const std::vector<long double> expected = ExpectedNorm(tile, numbers.data(), nullptr);
-        for (int64_t i = 0; i < cols; ++i) {
-          ASSERT_NEAR(target[i], static_cast<double>(expected[i]), 64 * 0x1p-24)
-              << i << " of " << cols << ", " << magnitude << ", " << is_rms;
-        }
+      std::vector<float>& row = rows.emplace_back(SomeNumbers(cols));
+      std::ranges::for_each(row, [&](float& number) { number *= magnitude; });
+    }
+    rows.emplace_back(cols, 1e27f);  // all alike, which leaves their bias
+    rows.emplace_back(cols, 1e36f);
+    std::vector<float>& opposed =
+        rows.emplace_back(cols, 1e38f);  // lanes of opposite infinite sums
+    for (int64_t i = 0; i < cols; ++i) {
+      opposed[i] *= i % 16 < 8 ? 1.0f : -1.0f;
+    }
+  }
+  rows.emplace_back(5, 1e27f);
+  for (const std::vector<float>& row : rows) {
+    const auto cols = std::ssize(row);
+    const std::vector<float> weight(cols, 1.0f), bias(cols, 0.5f);
+    for (const bool is_rms : {false, true}) {
+      std::vector<float> target(cols);
+      const NormTile tile{.source = row.data(),
+                          .rows = 1,
+                          .cols = cols,
+                          .is_rms = is_rms,
+                          .epsilon = 1e-6f,
+                          .weight = weight.data(),
+                          .bias = bias.data(),
+                          .target = target.data()};
+      kernels().norm(tile);
+      const std::vector<long double> expected = ExpectedNorm(tile, row.data(), nullptr);
+      for (int64_t i = 0; i < cols; ++i) {
+        ASSERT_NEAR(target[i], static_cast<double>(expected[i]), 64 * 0x1p-24)
+            << i << " of " << cols << ", " << row[i] << ", " << is_rms;
       }
     }
   }
