@@ -10,8 +10,7 @@ namespace attention {
 
 /// Returns all attention weights of `result`, which answers `request`; without sequences when it
 /// has none. The options of the request and the layers of the model say which cells are hidden.
-/// Asks the server for the model. Errors of SequencesOf and
-/// ReferenceOptionsOf.
+/// Asks the server for the model. Errors of SequencesOf and ReferenceOptionsOf.
 absl::StatusOr<AttentionPicture> PictureOfAnswer(AttentionClient& client,
                                                  const AttendRequest& request,
                                                  const AttendResult& result);
