@@ -12,11 +12,6 @@ namespace {
 // More extents than any tensor of the API has, and few enough for an error text.
 constexpr int kMaxRank = 8;
 
-std::string Text(v1::DataType dtype) {
-  return v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
-                                     : absl::StrCat(static_cast<int>(dtype));
-}
-
 absl::StatusOr<Dtype> ReadDtype(v1::DataType wire, const std::string& path) {
   switch (wire) {
     case v1::FP32:
@@ -27,7 +22,7 @@ absl::StatusOr<Dtype> ReadDtype(v1::DataType wire, const std::string& path) {
       return Dtype::kF16;
     default:
       return absl::InvalidArgumentError(absl::StrCat(
-          path, ".dtype: expected FP32 (1), BF16 (2) or FP16 (3), found ", Text(wire)));
+          path, ".dtype: expected FP32 (1), BF16 (2) or FP16 (3), found ", DtypeText(wire)));
   }
 }
 
@@ -61,6 +56,11 @@ absl::StatusOr<int64_t> SizeBytes(v1::DataType dtype, const Shape& shape, const 
 
 }  // namespace
 
+std::string DtypeText(v1::DataType dtype) {
+  return v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
+                                     : absl::StrCat(static_cast<int>(dtype));
+}
+
 v1::DataType ToWire(Dtype dtype) {
   switch (dtype) {
     case Dtype::kBf16:
@@ -75,8 +75,8 @@ v1::DataType ToWire(Dtype dtype) {
 absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload payload,
                                               v1::DataType dtype, const std::string& path) {
   if (wire.dtype() != dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".dtype: expected ", Text(dtype), ", found ", Text(wire.dtype())));
+    return absl::InvalidArgumentError(absl::StrCat(path, ".dtype: expected ", DtypeText(dtype),
+                                                   ", found ", DtypeText(wire.dtype())));
   }
   if (wire.shape_size() > kMaxRank) {
     return absl::InvalidArgumentError(absl::StrCat(path, ".shape: expected at most ", kMaxRank,
@@ -92,7 +92,7 @@ absl::StatusOr<ReceivedElements> ReadElements(const v1::Tensor& wire, Payload pa
   }
   if (static_cast<int64_t>(payload.size_bytes()) != expected) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ".data: expected ", expected, " bytes for ", Text(dtype), " ",
+        absl::StrCat(path, ".data: expected ", expected, " bytes for ", DtypeText(dtype), " ",
                      ShapeText(elements.shape), ", found ", payload.size_bytes()));
   }
   elements.payload = std::move(payload);

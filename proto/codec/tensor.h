@@ -13,6 +13,9 @@ namespace attention {
 
 v1::DataType ToWire(Dtype dtype);
 
+/// Returns the name of a dtype for errors, or the number of one that the API does not have.
+std::string DtypeText(v1::DataType dtype);
+
 /// A received tensor whose bytes are still in the message. The size of `payload` agrees with dtype
 /// and shape.
 struct ReceivedTensor {

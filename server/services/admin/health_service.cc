@@ -51,10 +51,8 @@ class WatchCall final : public HealthListener,
  public:
   static void Post(const WatchMethod& method) {
     const auto call = std::make_shared<WatchCall>(method);
-    ArmForClient(call->on_done_, call->on_request_, [&](void* tag) {
-      method.service.RequestCall(AsyncHealth::IndexOf("Watch"), call->context_, call->stream_,
-                                 method.calls.queue, tag);
-    });
+    method.service.AwaitClient(AsyncHealth::IndexOf("Watch"), call->context_, call->stream_,
+                               method.calls.queue, call->on_done_, call->on_request_);
   }
 
   explicit WatchCall(const WatchMethod& method)

@@ -45,9 +45,7 @@ class AttendCall : public AttendSink,
   /// Waits for a call. `service` is a HeadersFirst.
   template <typename Service>
   void Await(Service& service, int method) {
-    ArmForClient(on_done_, on_request_, [&](void* tag) {
-      service.RequestCall(method, context_, stream_, environment_.queue, tag);
-    });
+    service.AwaitClient(method, context_, stream_, environment_.queue, on_done_, on_request_);
   }
 
   /// Waits for another call of the method.

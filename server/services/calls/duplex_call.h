@@ -56,9 +56,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// Waits for a call. `service` is a HeadersFirst.
   template <typename Service>
   void Await(Service& service, int method) {
-    ArmForClient(on_done_, on_request_, [&](void* tag) {
-      service.RequestCall(method, context_, stream_, environment_.queue, tag);
-    });
+    service.AwaitClient(method, context_, stream_, environment_.queue, on_done_, on_request_);
   }
 
   /// Waits for another call of the method.

@@ -10,6 +10,8 @@
 
 #include <string>
 
+#include "server/services/calls/completion_threads.h"
+
 namespace attention {
 
 /// A call on the wire is a stream of messages each way; a unary call has one message each way.
@@ -35,6 +37,14 @@ class HeadersFirst : public Definition::Service {
   void RequestCall(int method, grpc::ServerContext& context, RawStream& stream,
                    grpc::ServerCompletionQueue* queue, void* tag) {
     this->RequestAsyncBidiStreaming(method, &context, &stream, queue, queue, tag);
+  }
+  /// Waits for one call of a method, whose end is told too, as by ArmForClient.
+  template <typename Call>
+  void AwaitClient(int method, grpc::ServerContext& context, RawStream& stream,
+                   grpc::ServerCompletionQueue* queue, CallTag<Call>& on_done,
+                   CallTag<Call>& on_request) {
+    ArmForClient(on_done, on_request,
+                 [&](void* tag) { RequestCall(method, context, stream, queue, tag); });
   }
 };
 

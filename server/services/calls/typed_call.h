@@ -64,10 +64,8 @@ class TypedCall final : public MessageReceiver,
   /// Waits for one call; each call that arrives posts its successor.
   static void Post(const Method& method) {
     const auto call = std::make_shared<TypedCall>(method);
-    ArmForClient(call->on_done_, call->on_request_, [&](void* tag) {
-      method.service.RequestCall(Service::IndexOf(method.name), call->context_, call->stream_,
-                                 method.calls.queue, tag);
-    });
+    method.service.AwaitClient(Service::IndexOf(method.name), call->context_, call->stream_,
+                               method.calls.queue, call->on_done_, call->on_request_);
   }
 
   explicit TypedCall(const Method& method)

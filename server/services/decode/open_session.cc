@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/attention/attention_plan.h"
 #include "core/runtime/status_macros.h"
+#include "proto/codec/tensor.h"
 #include "server/services/plan/field_error.h"
 #include "server/services/plan/find_model.h"
 #include "server/services/plan/plan_query_key_value.h"
@@ -18,12 +19,7 @@ namespace {
 
 constexpr int64_t kMaxTimeToLiveMs = 3'600'000;
 
-std::string DtypeText(v1::DataType dtype) {
-  return v1::DataType_IsValid(dtype) ? v1::DataType_Name(dtype)
-                                     : absl::StrCat(static_cast<int>(dtype));
-}
-
-absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype, const char* field) {
+absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype) {
   switch (dtype) {
     case v1::DATA_TYPE_UNSPECIFIED:
     case v1::FP32:
@@ -33,7 +29,7 @@ absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype, const char* field)
     case v1::INT8:
       return KeyValueStorage::kInt8;
     default:
-      return Wrong("open.", field, ": expected FP32, BF16 or INT8, found ", DtypeText(dtype));
+      return Wrong("open.cache_dtype: expected FP32, BF16 or INT8, found ", DtypeText(dtype));
   }
 }
 
@@ -130,6 +126,13 @@ v1::AttendRequest EmptyStep(const SessionPlan& plan) {
   return request;
 }
 
+absl::StatusOr<std::vector<KvCache>> InVector(absl::StatusOr<KvCache> cache) {
+  RETURN_IF_ERROR(cache.status());
+  std::vector<KvCache> caches;
+  caches.push_back(*std::move(cache));
+  return caches;
+}
+
 absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
                        const SessionMemory& memory, SessionPlan& plan) {
   const std::shared_ptr<const Model>& model = plan.target.model;
@@ -144,12 +147,8 @@ absl::Status PlanModel(const v1::OpenSession& open, KeyValueStorage storage,
       return absl::OkStatus();  // the check of the step names the layers that there are
     }
     RETURN_IF_ERROR(CheckLayer(open.layer(), model->info()));
-    plan.target.make_caches = [model, layer = open.layer(), storage,
-                               memory = memory.memory]() -> absl::StatusOr<std::vector<KvCache>> {
-      ASSIGN_OR_RETURN(KvCache cache, model->MakeLayerCache(layer, storage, memory));
-      std::vector<KvCache> caches;
-      caches.push_back(std::move(cache));
-      return caches;
+    plan.target.make_caches = [model, layer = open.layer(), storage, memory = memory.memory] {
+      return InVector(model->MakeLayerCache(layer, storage, memory));
     };
   } else {
     plan.target.make_caches = [model, storage, memory] {
@@ -166,12 +165,7 @@ void PlanWithoutModel(KeyValueStorage storage, const std::shared_ptr<KvMemory>& 
                       SessionPlan& plan) {
   const KvCacheShape shape = {plan.heads.num_kv_heads(), plan.heads.head_dim(),
                               plan.heads.value_head_dim(), storage};
-  plan.target.make_caches = [shape, memory]() -> absl::StatusOr<std::vector<KvCache>> {
-    ASSIGN_OR_RETURN(KvCache cache, KvCache::Create(shape, memory));
-    std::vector<KvCache> caches;
-    caches.push_back(std::move(cache));
-    return caches;
-  };
+  plan.target.make_caches = [shape, memory] { return InVector(KvCache::Create(shape, memory)); };
 }
 
 }  // namespace
@@ -184,7 +178,7 @@ absl::StatusOr<SessionPlan> PlanSession(const v1::OpenSession& open, const Model
                  open.resume_ttl_ms());
   }
   plan.time_to_live = absl::Milliseconds(open.resume_ttl_ms());
-  ASSIGN_OR_RETURN(const KeyValueStorage storage, StorageOf(open.cache_dtype(), "cache_dtype"));
+  ASSIGN_OR_RETURN(const KeyValueStorage storage, StorageOf(open.cache_dtype()));
   RETURN_IF_ERROR(CheckOptions(open.options()));
   *plan.step.mutable_options() = open.options();
   if (open.model().empty()) {

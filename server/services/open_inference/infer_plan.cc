@@ -133,11 +133,7 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
           SaturatingSum(plan.attend.copied_reply_bytes, output.size_bytes);
     }
   }
-  if (reply_bytes > limits.reply.max_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the reply would have ", reply_bytes, " bytes; the maximum is ",
-                     limits.reply.max_bytes, " (", limits.reply.flag, ")"));
-  }
+  RETURN_IF_ERROR(limits.reply.Check(reply_bytes));
   for (InferOutput& output : plan.answer.outputs) {
     if (output.range.has_value()) {
       RETURN_IF_ERROR(FindRegion(limits, output));

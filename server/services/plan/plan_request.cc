@@ -106,11 +106,7 @@ absl::Status CheckSize(const AttendPlan& plan, const ReplyLimit& limit) {
         absl::StrCat("expected at most ", kMaxTokens, tokens > kMaxTokens ? " query rows" : " keys",
                      " in a request, found ", tokens > kMaxTokens ? tokens : keys));
   }
-  if (reply_bytes > limit.max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the reply would have ", reply_bytes,
-                                                     " bytes; the maximum is ", limit.max_bytes,
-                                                     " (", limit.flag, ")"));
-  }
+  RETURN_IF_ERROR(limit.Check(reply_bytes));
   return CheckRun(plan, tokens, limit);
 }
 
@@ -171,8 +167,7 @@ int64_t StepMessages(const AttendPlan& plan) {
 // Refuses fields that would make several sequences, or more than the sequence.
 absl::Status CheckStepInput(const v1::AttendRequest& request) {
   const auto expect_none = [](bool is_there, const char* field) {
-    return is_there ? absl::InvalidArgumentError(
-                          absl::StrCat("step.", field, ": expected none in a session, found one"))
+    return is_there ? Wrong(FieldPath{field}, ": expected none in a session, found some")
                     : absl::OkStatus();
   };
   const v1::HiddenStates& rows = request.hidden_states();
@@ -192,14 +187,20 @@ absl::Status PlaceStep(const v1::AttendRequest& request, PlannedSequence& sequen
   }
   sequence.query_offset.reset();
   if (sequence.key.rows != sequence.query.rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step.query_key_value.key.shape: expected as many rows as query, ",
-                     sequence.query.rows, ", without query_offsets, found ", sequence.key.rows));
+    return Wrong(FieldPath{"query_key_value.key.shape"}, ": expected as many rows as query, ",
+                 sequence.query.rows, ", without query_offsets, found ", sequence.key.rows);
   }
   return absl::OkStatus();
 }
 
 }  // namespace
+
+absl::Status ReplyLimit::Check(int64_t reply_bytes) const {
+  return reply_bytes <= max_bytes ? absl::OkStatus()
+                                  : absl::ResourceExhaustedError(absl::StrCat(
+                                        "the reply would have ", reply_bytes,
+                                        " bytes; the maximum is ", max_bytes, " (", flag, ")"));
+}
 
 absl::StatusOr<std::shared_ptr<const Model>> ModelOf(const v1::AttendRequest& request,
                                                      const ModelRepository& models) {

@@ -19,6 +19,9 @@ namespace attention {
 struct ReplyLimit {
   int64_t max_bytes = 0;
   std::string flag;
+
+  /// RESOURCE_EXHAUSTED for a reply that is larger.
+  absl::Status Check(int64_t reply_bytes) const;
 };
 
 /// Returns the model of the request; null for attention without a model. NOT_FOUND, or UNAVAILABLE
