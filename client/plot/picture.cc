@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/runtime/counted.h"
+#include "core/runtime/round_up.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -66,7 +67,7 @@ void AddHead(const LayerPicture& layer, int64_t head, float share, WeightGrid& g
 }
 
 int64_t CellsEach(int64_t cells, int64_t most) {
-  return std::max<int64_t>(1, (cells + most - 1) / most);
+  return std::max<int64_t>(1, CeilDiv(cells, most));
 }
 
 absl::Status ExpectAll(const char* what, const std::vector<int64_t>& wanted,

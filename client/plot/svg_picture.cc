@@ -9,6 +9,7 @@
 #include "client/page/color.h"
 #include "client/page/svg.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {
@@ -85,7 +86,7 @@ Layout WidthsOf(const SequencePicture& sequence, size_t panels, bool mean) {
     const double most = labels <= larger ? std::max(usual, labels) : usual;
     return {.has_tokens = true,
             .columns = columns,
-            .rows = (static_cast<int64_t>(panels) + columns - 1) / columns,
+            .rows = CeilDiv(static_cast<int64_t>(panels), columns),
             .side = std::clamp(static_cast<double>(longest) * 30, 120.0, most),
             .left = kLabels,
             .top = kSlantedLabels + 24};
@@ -97,7 +98,7 @@ Layout WidthsOf(const SequencePicture& sequence, size_t panels, bool mean) {
   // A mean for each layer is one long column; folded, it is a grid.
   const int64_t columns =
       mean ? std::min<int64_t>(4, std::ssize(sequence.layers)) : std::min(heads, kMostColumns);
-  const auto lines = [columns](int64_t count) { return (count + columns - 1) / columns; };
+  const auto lines = [columns](int64_t count) { return CeilDiv(count, columns); };
   int64_t rows = mean ? lines(std::ssize(sequence.layers)) : 0;
   for (const LayerPicture& layer : sequence.layers) {
     rows += mean ? 0 : lines(std::ssize(layer.heads));

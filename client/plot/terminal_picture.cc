@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "client/page/color.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {
@@ -156,9 +157,9 @@ class Painter {
   void AddDense(const WeightGrid& whole, Block& block) const {
     const int64_t labels = NumberColumns(whole.rows) + 1;
     const int64_t most = std::max<int64_t>(1, columns_ - labels);
-    const int64_t rows_each = 2 * ((whole.keys + most - 1) / most);
+    const int64_t rows_each = 2 * CeilDiv(whole.keys, most);
     // A few rows of many keys stay apart.
-    const int64_t most_rows = std::max((whole.rows + rows_each - 1) / rows_each, kDenseRows);
+    const int64_t most_rows = std::max(CeilDiv(whole.rows, rows_each), kDenseRows);
     const WeightGrid grid = Pooled(whole, most_rows, most);
     for (int64_t i = 0; i < grid.rows; ++i) {
       std::string line =

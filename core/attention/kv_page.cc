@@ -113,7 +113,7 @@ void KvPage::CopyFrom(const KvPage& other, int64_t tokens) {
 
 void KvPage::CopyHeadFrom(const KvPage& other, int64_t tokens, int64_t head) {
   const HeadLayout layout = LayoutOf(shape_, capacity_);
-  const int64_t blocks = RoundUp(tokens, kKeyBlock) / kKeyBlock;
+  const int64_t blocks = CeilDiv(tokens, kKeyBlock);
   const int64_t rows = blocks * kKeyBlock;
   const HeadPage from = other.Head(head);
   const HeadPage to = Head(head);

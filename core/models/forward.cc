@@ -8,6 +8,7 @@
 #include "core/models/validate_run.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/convert_rows.h"
+#include "core/tensor/row_blocks.h"
 
 namespace attention {
 namespace {
@@ -123,9 +124,8 @@ std::vector<LogitsRow> LogitsRows(const MutableMatrixView& hidden,
 /// Writes the rows, which lie apart, to `target` one after the other.
 void GatherRows(std::span<const LogitsRow> rows, const MutableMatrixView& target,
                 ThreadPool& pool) {
-  constexpr int64_t kRows = 16;  // of a task
-  pool.ParallelFor((target.rows + kRows - 1) / kRows, [&](int64_t task, int /*worker*/) {
-    for (int64_t r = task * kRows; r < std::min(target.rows, (task + 1) * kRows); ++r) {
+  ForRowBlocks(target.rows, pool, [&](int64_t first, int64_t count) {
+    for (int64_t r = first; r < first + count; ++r) {
       StoreRow(rows[r].hidden_states, target, r);
     }
   });

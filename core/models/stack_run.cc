@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/layers/rows_per_slice.h"
+#include "core/runtime/round_up.h"
 #include "core/runtime/status_macros.h"
 #include "core/tensor/convert_rows.h"
 
@@ -143,7 +144,7 @@ void StackRun::KeepChosenHeads() {
       elements += wanted.elements_of_head;
     }
   }
-  const int64_t tasks = (elements + kElements - 1) / kElements;
+  const int64_t tasks = CeilDiv(elements, kElements);
   const auto first_part = [&](int64_t task) { return task * std::ssize(parts) / tasks; };
   workspace_.pool().ParallelFor(tasks, [&](int64_t task, int /*worker*/) {
     for (int64_t i = first_part(task); i < first_part(task + 1); ++i) {

@@ -1,13 +1,12 @@
 #include "core/tensor/convert_rows.h"
 
-#include <algorithm>
+#include "core/tensor/row_blocks.h"
 
 namespace attention {
 
 void ConvertRows(const MatrixView& source, const MutableMatrixView& target, ThreadPool& pool) {
-  constexpr int64_t kRows = 16;  // of a task
-  pool.ParallelFor((source.rows + kRows - 1) / kRows, [&](int64_t task, int /*worker*/) {
-    for (int64_t r = task * kRows; r < std::min(source.rows, (task + 1) * kRows); ++r) {
+  ForRowBlocks(source.rows, pool, [&](int64_t first, int64_t count) {
+    for (int64_t r = first; r < first + count; ++r) {
       Convert(source.dtype, SliceRows(source, r, 1).data, target.dtype,
               SliceRows(target, r, 1).data, source.cols);
     }

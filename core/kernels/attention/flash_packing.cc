@@ -47,7 +47,7 @@ int64_t FlashAttention::LeastStageRows() const {
   int64_t rows = kQueryTile;
   for (const Prepared& p : prepared_) {
     if (!p.is_cached() && !p.MayKeep()) {
-      rows = std::max(rows, RoundUp(p.sequence.query.tokens, kMostStages) / kMostStages);
+      rows = std::max(rows, CeilDiv(p.sequence.query.tokens, kMostStages));
     }
   }
   return rows;

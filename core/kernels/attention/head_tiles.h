@@ -22,7 +22,7 @@ struct HeadTiles {
   int64_t RowsOf(int64_t tile) const {
     return std::min(kQueryTile, range.first_row + range.rows - FirstRowOf(tile));
   }
-  int64_t row_tiles() const { return RoundUp(range.rows, kQueryTile) / kQueryTile; }
+  int64_t row_tiles() const { return CeilDiv(range.rows, kQueryTile); }
 
   const FlashSequence* sequence = nullptr;
   RowRange range;

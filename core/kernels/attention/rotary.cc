@@ -7,6 +7,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/types/span.h"
+#include "core/runtime/round_up.h"
 
 namespace attention {
 namespace {
@@ -50,7 +51,7 @@ size_t HashOf(const Rotary& rotary) {
 }
 
 int64_t BlockOf(int64_t position) {
-  return position >= 0 ? position / kBlock : -((-position + kBlock - 1) / kBlock);
+  return position >= 0 ? position / kBlock : -CeilDiv(-position, kBlock);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/runtime/round_up.h"
+#include "core/tensor/row_blocks.h"
 
 namespace attention {
 namespace {
@@ -117,12 +118,10 @@ PackedLinear::Operand PackedLinear::Prepare(const MatrixView& input, Workspace& 
   std::byte* buffer = workspace.Buffer(kQuantised, scales_at + input.rows * sizeof(float));
   auto* values = reinterpret_cast<uint8_t*>(buffer);
   auto* scales = reinterpret_cast<float*>(buffer + scales_at);
-  constexpr int64_t kRows = 16;
-  workspace.pool().ParallelFor((input.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
-    const int64_t first = i * kRows;
+  ForRowBlocks(input.rows, workspace.pool(), [&](int64_t first, int64_t count) {
     CurrentTileKernels().quantise_rows(
         {ElementAt(input.data, input.dtype, first * input.row_stride), input.dtype,
-         input.row_stride, std::min(kRows, input.rows - first), input.cols},
+         input.row_stride, count, input.cols},
         {values + first * width, width, scales + first});
   });
   return {buffer, width, scales};
@@ -131,7 +130,7 @@ PackedLinear::Operand PackedLinear::Prepare(const MatrixView& input, Workspace& 
 PackedLinear::Division PackedLinear::Divide(const Call& call) const {
   const int64_t rows = call.input.rows;
   const int64_t row_stride = call.input.row_stride;
-  Division division{.row_tiles = RoundUp(rows, kRowTile) / kRowTile,
+  Division division{.row_tiles = CeilDiv(rows, kRowTile),
                     .first_block = columns_[call.first_part] / kColumnBlock};
   division.blocks = columns_[call.end_part] / kColumnBlock - division.first_block;
   const int64_t last_rows = rows - (division.row_tiles - 1) * kRowTile;
@@ -142,8 +141,8 @@ PackedLinear::Division PackedLinear::Divide(const Call& call) const {
     division.in_place = FindKernels(kRowTile, row_stride, stride);
   }
   // All stripes are of nearly the same size.
-  const int64_t stripes = RoundUp(division.row_tiles, kStripeTiles) / kStripeTiles;
-  division.stripe_tiles = RoundUp(division.row_tiles, stripes) / stripes;
+  const int64_t stripes = CeilDiv(division.row_tiles, kStripeTiles);
+  division.stripe_tiles = CeilDiv(division.row_tiles, stripes);
   return division;
 }
 
@@ -161,8 +160,8 @@ PackedLinear::Tile PackedLinear::TileAt(int64_t i, const Division& division,
     tile.in_place = &division.in_place;
   }
   if (tile.kernels.widens_before) {
-    const int64_t products = kColumnBlock / tile.kernels.columns *
-                             ((in_features_ + tile.kernels.chain - 1) / tile.kernels.chain);
+    const int64_t products =
+        kColumnBlock / tile.kernels.columns * CeilDiv(in_features_, tile.kernels.chain);
     tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (place.stripe_tiles * products);
     tile.first_prefetch = (place.row_tile - place.first_of_stripe) * products * tile.prefetch_bytes;
   }
@@ -180,7 +179,7 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   const int64_t tiles = division.tiles();
   const int64_t together =
       std::clamp<int64_t>(tiles / (kLeastTasks * workspace.pool().num_threads()), 1, kMostTogether);
-  workspace.pool().ParallelFor((tiles + together - 1) / together, [&](int64_t task, int worker) {
+  workspace.pool().ParallelFor(CeilDiv(tiles, together), [&](int64_t task, int worker) {
     const KernelRun run;
     const int64_t first = task * together;
     for (int64_t i = first; i < std::min(tiles, first + together); ++i) {

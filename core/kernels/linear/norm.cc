@@ -1,19 +1,16 @@
 #include "core/kernels/linear/norm.h"
 
-#include <algorithm>
-
 #include "core/kernels/tile/tile_kernels.h"
+#include "core/tensor/row_blocks.h"
 
 namespace attention {
 
 void Norm::Run(const MatrixView& source, const MutableMatrixView& target, ThreadPool& pool,
                const std::optional<MatrixView>& residual) const {
-  constexpr int64_t kRows = 16;
-  pool.ParallelFor((source.rows + kRows - 1) / kRows, [&](int64_t i, int /*worker*/) {
-    const int64_t first = i * kRows;
+  ForRowBlocks(source.rows, pool, [&](int64_t first, int64_t count) {
     NormTile tile{.source = static_cast<const float*>(source.data) + first * source.row_stride,
                   .source_stride = source.row_stride,
-                  .rows = std::min(kRows, source.rows - first),
+                  .rows = count,
                   .cols = source.cols,
                   .is_rms = is_rms,
                   .epsilon = epsilon,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/runtime/round_up.h"
+
 namespace attention {
 namespace {
 
@@ -20,8 +22,8 @@ constexpr size_t kTokenBytes = 16;
 std::vector<RowRange> SplitRows(const AttendReply& reply, const RowRange& rows) {
   std::vector<RowRange> blocks;
   const int64_t most = RowsPerBlock(reply.RowBytes());
-  const int64_t count = (rows.rows + most - 1) / most;
-  const int64_t step = count == 0 ? 1 : (rows.rows + count - 1) / count;  // of nearly equal blocks
+  const int64_t count = CeilDiv(rows.rows, most);
+  const int64_t step = count == 0 ? 1 : CeilDiv(rows.rows, count);  // of nearly equal blocks
   for (int64_t done = 0; done < rows.rows; done += step) {
     blocks.push_back({rows.sequence, rows.first_row + done, std::min(step, rows.rows - done)});
   }
