@@ -2,15 +2,16 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "client/cli/commands.h"
 #include "client/cli/flags/help.h"
+#include "core/runtime/contain.h"
 
 namespace attention {
 namespace {
@@ -81,8 +82,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // Help and version end parsing too, with code 0.
     return app.exit(error) == 0 ? attention::FlushOutput(0) : attention::kExitUsage;
-  } catch (const std::bad_alloc&) {
-    std::cerr << "attend: RESOURCE_EXHAUSTED: out of memory\n";
+  } catch (const std::exception&) {
+    std::cerr << "attend: " << attention::StatusOfException("the command") << "\n";
     return attention::kExitFailed;
   }
   if (app.get_subcommands().empty()) {

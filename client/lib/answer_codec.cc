@@ -37,6 +37,14 @@ absl::StatusOr<Tensor> CopyOf(const Bytes& bytes, const v1::Tensor& wire, const 
   return CopyTensor(*tensor);
 }
 
+/// Reads weights or log-sum-exps, which are FP32 whatever the rows are.
+absl::StatusOr<Tensor> ScoresOf(const Bytes& bytes, const v1::Tensor& wire, const char* name) {
+  if (wire.dtype() != v1::FP32) {
+    return MalformedAnswer(name, ".dtype: expected FP32, found ", DtypeText(wire.dtype()));
+  }
+  return CopyOf(bytes, wire, name);
+}
+
 absl::StatusOr<std::vector<int32_t>> KeysOf(const Bytes& bytes, const v1::TopWeights& wire) {
   const absl::StatusOr<ReceivedElements> keys = ReadElements(
       wire.keys(), ResolvePayload(wire.keys().data(), bytes), v1::INT32, "top_weights.keys");
@@ -70,7 +78,7 @@ absl::StatusOr<ScoresBlock> ReadScores(ScoresBlock::Kind kind, const Wire& wire,
   ScoresBlock scores{.kind = kind, .head = wire.head()};
   scores.block = {wire.sequence(), wire.first_row(), Tensor()};
   ASSIGN_OR_RETURN(scores.block.rows,
-                   CopyOf(bytes, tensor, std::string(wire.GetTypeName()).c_str()));
+                   ScoresOf(bytes, tensor, std::string(wire.GetTypeName()).c_str()));
   return scores;
 }
 
@@ -123,15 +131,15 @@ absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
   AttendResult result;
   ASSIGN_OR_RETURN(result.output, CopyOf(received.bytes, received.message.output(), "output"));
   for (const v1::Tensor& wire : received.message.weights()) {
-    ASSIGN_OR_RETURN(result.weights.emplace_back(), CopyOf(received.bytes, wire, "weights"));
+    ASSIGN_OR_RETURN(result.weights.emplace_back(), ScoresOf(received.bytes, wire, "weights"));
   }
   for (const v1::Tensor& wire : received.message.log_sum_exp()) {
     ASSIGN_OR_RETURN(result.log_sum_exp.emplace_back(),
-                     CopyOf(received.bytes, wire, "log_sum_exp"));
+                     ScoresOf(received.bytes, wire, "log_sum_exp"));
   }
   for (const v1::TopWeights& wire : received.message.top_weights()) {
     LargestWeights& top = result.top_weights.emplace_back();
-    ASSIGN_OR_RETURN(top.weights, CopyOf(received.bytes, wire.weights(), "top_weights.weights"));
+    ASSIGN_OR_RETURN(top.weights, ScoresOf(received.bytes, wire.weights(), "top_weights.weights"));
     ASSIGN_OR_RETURN(top.keys, KeysOf(received.bytes, wire));
   }
   for (const v1::LayerWeights& wire : received.message.layer_weights()) {
@@ -139,7 +147,7 @@ absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
     layer.layer = wire.layer();
     layer.sequence = wire.sequence();
     ASSIGN_OR_RETURN(layer.weights,
-                     CopyOf(received.bytes, wire.weights(), "layer_weights.weights"));
+                     ScoresOf(received.bytes, wire.weights(), "layer_weights.weights"));
   }
   RETURN_IF_ERROR(CheckTokens(received.message.tokens()));
   result.tokens.assign(received.message.tokens().begin(), received.message.tokens().end());

@@ -35,7 +35,7 @@ class OpenLoop {
         lanes_(load, options, channels, events_.queue()) {}
 
   LoadResult Run() {
-    std::thread dispatcher([this] {
+    std::jthread dispatcher([this] {
       tally_ = Pace(Schedule(options_.open_loop->arrivals, start_), PacerClock::Real(), window_,
                     [this](Clock::time_point due) { return Send(due); });
       Release();

@@ -12,6 +12,7 @@
 #include "core/runtime/status_macros.h"
 
 namespace attention {
+
 /// The rows to append: the prepared keys, and the values.
 struct KvAppend::Rows {
   const HeadsView& view;

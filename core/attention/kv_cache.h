@@ -63,7 +63,8 @@ class KvCache {
   /// the next Fork or Truncate. Existing room is used. A shared last page is copied later, when
   /// tokens are appended. A last page of its own that is too small is replaced by a larger one now;
   /// the memory of the old one counts as free (BytesToMove). RESOURCE_EXHAUSTED as for Append;
-  /// INVALID_ARGUMENT for a negative number. After an error the cache is unchanged.
+  /// INVALID_ARGUMENT for a negative number, or one that takes the cache beyond kMaxPosition
+  /// tokens. After an error the cache is unchanged.
   absl::Status Reserve(int64_t tokens);
   /// Returns the memory that Reserve would take once `leaving` of the caches that share the last
   /// page are gone. REQUIRES: Reserve accepts `tokens`.

@@ -13,8 +13,11 @@ constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 /// Merges one row of one head. Each part has a share, the quotient of its sum and the total.
 class RowMerge {
  public:
-  RowMerge(std::span<const PartialResult> parts, int64_t lse_index, double sink)
-      : parts_(parts), shares_(parts.size(), 0.0) {
+  /// `shares` is memory for a number of each part, which the object uses while it lives.
+  RowMerge(std::span<const PartialResult> parts, int64_t lse_index, double sink,
+           std::span<double> shares)
+      : parts_(parts), shares_(shares) {
+    std::ranges::fill(shares_, 0.0);
     double max = kMinusInfinity;
     for (const PartialResult& part : parts) {
       const double part_lse = part.log_sum_exp[lse_index];
@@ -47,7 +50,7 @@ class RowMerge {
 
  private:
   std::span<const PartialResult> parts_;
-  std::vector<double> shares_;
+  std::span<double> shares_;
   double log_sum_exp_ = kMinusInfinity;
 };
 
@@ -56,11 +59,12 @@ class RowMerge {
 void MergePartials(const PartialExtents& extents, std::span<const PartialResult> parts,
                    std::span<const float> sinks, const MergedResult& merged) {
   const int64_t width = extents.value_head_dim;
+  std::vector<double> shares(parts.size());
   for (int64_t head = 0; head < extents.num_heads; ++head) {
     const double sink = sinks.empty() ? kMinusInfinity : sinks[head];
     for (int64_t row = 0; row < extents.query_len; ++row) {
       const int64_t lse_index = head * extents.query_len + row;
-      const RowMerge merge(parts, lse_index, sink);
+      const RowMerge merge(parts, lse_index, sink, shares);
       const int64_t first = (row * extents.num_heads + head) * width;
       for (int64_t i = first; i < first + width; ++i) {
         merged.output[i] = merge.Output(i);

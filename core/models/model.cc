@@ -1,6 +1,7 @@
 #include "core/models/model.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,9 +41,15 @@ void Add(const std::vector<float>& table, int64_t index, int64_t width, float* r
   std::transform(row, row + width, added, row, std::plus<>());
 }
 
+/// Returns 1, 2, 3 and so on; any thread.
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
 }  // namespace
 
-Model::Model(std::unique_ptr<ModelParts> state) : state_(std::move(state)) {}
+Model::Model(std::unique_ptr<ModelParts> state) : number_(NextNumber()), state_(std::move(state)) {}
 Model::~Model() = default;
 
 const ModelInfo& Model::info() const { return state_->info; }

@@ -91,6 +91,9 @@ class Model {
 
   const ModelInfo& info() const;
   const std::string& name() const { return info().name; }
+  /// Returns a number from 1 on that no other model of the process has, also not one that takes the
+  /// memory of this one after its end.
+  uint64_t number() const { return number_; }
 
   /// REQUIRES: 0 <= layer < info().layers.size().
   const MultiHeadAttention& layer(int64_t layer) const;
@@ -164,6 +167,7 @@ class Model {
   absl::Status Forward(const ModelCall& call, Workspace& workspace) const;
 
  private:
+  const uint64_t number_;
   std::unique_ptr<ModelParts> state_;
 };
 

@@ -1,5 +1,7 @@
 #include "core/runtime/output_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -33,13 +35,37 @@ std::string TargetOf(const std::string& path) {
   return path;
 }
 
+/// Makes an empty file beside `path`, with the permissions of the file at `path` or those of a new
+/// one, and sets `made` to its name. Returns false, with errno.
+bool MakeBeside(const std::string& path, std::string& made) {
+  int file = -1;
+  errno = EEXIST;
+  for (int i = 0; file < 0 && errno == EEXIST;
+       ++i) {  // of other threads, or of a process that died
+    made = absl::StrCat(path, ".", getpid(), ".", i, ".part");
+    file = open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  }
+  if (file < 0) {
+    return false;
+  }
+  struct stat found = {};
+  if (stat(path.c_str(), &found) == 0) {
+    fchmod(file, found.st_mode & 07777);  // another's file cannot be given its permissions
+  }
+  close(file);
+  return true;
+}
+
 }  // namespace
 
 absl::Status WriteFile(const std::string& name, const std::vector<absl::string_view>& parts) {
   const std::string path = TargetOf(name);
   const bool is_in_place = IsInPlace(path);
-  const std::string written = is_in_place ? path : absl::StrCat(path, ".", getpid(), ".part");
+  std::string written = path;
   errno = 0;
+  if (!is_in_place && !MakeBeside(path, written)) {
+    return CannotBeWritten(name, errno);
+  }
   std::ofstream file(written, std::ios::binary | std::ios::trunc);
   for (const absl::string_view part : parts) {
     file.write(part.data(), static_cast<std::streamsize>(part.size()));

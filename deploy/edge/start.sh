@@ -13,7 +13,7 @@ set -eu
 : "${EDGE_CALLS:=256}"                                  # concurrent calls of one address
 : "${EDGE_CALLS_PER_SECOND:=1000}"                      # new calls of one address per second
 : "${EDGE_WORKERS:=2}"                                  # processes
-: "${EDGE_FOLDER:=$(mktemp -d)}"                       # the folder for its configuration; nobody else may write to it
+: "${EDGE_FOLDER:=$(mktemp -d)}"                        # the folder for its configuration; nobody else may write to it
 : "${EDGE_NGINX:=nginx}"
 
 # nginx would look for relative files in EDGE_FOLDER.

@@ -6,6 +6,7 @@
 #include "server/scheduling/refusal.h"
 
 namespace attention {
+
 void TaskQueue::Push(Task task) {
   absl::Status refusal;
   {

@@ -37,15 +37,16 @@ constexpr int kSendBufferBytes = 128 << 10;
 
 using Answer = std::shared_ptr<const std::string>;
 
-std::string HttpAnswer(const char* status, const std::string& content_type,
-                       const std::string& body) {
-  return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type,
+// `fields` are further header fields, each with its line end.
+std::string HttpAnswer(const char* status, const std::string& content_type, const std::string& body,
+                       const char* fields = "") {
+  return absl::StrCat("HTTP/1.1 ", status, "\r\n", fields, "Content-Type: ", content_type,
                       "\r\nContent-Length: ", body.size(), "\r\nConnection: close\r\n\r\n", body);
 }
 
-Answer HttpRefusal(const char* status, const std::string& text) {
+Answer HttpRefusal(const char* status, const std::string& text, const char* fields = "") {
   return std::make_shared<const std::string>(
-      HttpAnswer(status, "text/plain; charset=utf-8", text + "\n"));
+      HttpAnswer(status, "text/plain; charset=utf-8", text + "\n", fields));
 }
 
 }  // namespace
@@ -198,7 +199,7 @@ class HttpListener::Loop {
       return HttpRefusal("400 Bad Request", "expected a request of HTTP/1.1");
     }
     if (words[0] != "GET" && words[0] != "HEAD") {
-      return HttpRefusal("405 Method Not Allowed", "expected GET or HEAD");
+      return HttpRefusal("405 Method Not Allowed", "expected GET or HEAD", "Allow: GET, HEAD\r\n");
     }
     const auto page = pages_.find(words[1].substr(0, words[1].find('?')));
     if (page == pages_.end()) {

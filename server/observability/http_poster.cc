@@ -91,6 +91,9 @@ absl::StatusOr<std::unique_ptr<HttpPoster>> HttpPoster::Create(const std::string
     return absl::InternalError("libcurl cannot be initialized");
   }
   auto state = std::make_unique<State>();
+  if (state->curl == nullptr) {
+    return absl::ResourceExhaustedError("libcurl has no memory for a handle");
+  }
   state->url = url;
   return std::unique_ptr<HttpPoster>(new HttpPoster(std::move(state)));
 }

@@ -8,12 +8,12 @@
 namespace attention {
 
 /// One limit, and how much each account (RequestClass::account) holds of it. The rule is the same
-/// for everything that a caller can hold, which is time and bytes in the queue, replies, sessions
-/// and cache bytes: an account may hold eight times what it leaves free (dynamic thresholds:
-/// Choudhury & Hahne 1998). An account that is alone may hold 8/9 of the limit. An account that
-/// holds nothing may take one amount of any size, since a large request could never run otherwise;
-/// callers check that one amount does not exceed the limit. Of a limit of at most eight an account
-/// may hold all. Not thread-safe.
+/// for time and bytes in the queue, replies, sessions and cache bytes: an account may hold eight
+/// times what it leaves free (dynamic thresholds: Choudhury & Hahne 1998). FairBudget has a
+/// stricter one, for what only few callers need at a time. An account that is alone may hold 8/9 of
+/// the limit. An account that holds nothing may take one amount of any size, since a large request
+/// could never run otherwise; callers check that one amount does not exceed the limit. Of a limit
+/// of at most eight an account may hold all. Not thread-safe.
 class AccountShares {
  public:
   explicit AccountShares(int64_t limit) : limit_(limit) {}

@@ -42,22 +42,6 @@ void FinishLostJob(Job& job, TimePoint now, RequestQueue& queue) {
   job.Finish(StatusOfLost(job, now), stats);
 }
 
-}  // namespace
-
-bool SharesWeights(const Batch& batch) {
-  return batch.jobs.size() > 1 && batch.jobs.front()->description().key.model != nullptr;
-}
-
-Priority HighestOf(const Batch& batch) {
-  Priority highest = Priority::kLow;
-  for (const std::shared_ptr<Job>& job : batch.jobs) {
-    highest = std::min(highest, job->description().request_class.priority);
-  }
-  return highest;
-}
-
-namespace {
-
 // Returns when a batch of the job that starts now should end: at the job's deadline, or after twice
 // the job's own time if that is later. A job that is tried whatever its estimate sets no end.
 TimePoint LatestEndOf(const Job& job, TimePoint start) {
@@ -88,6 +72,18 @@ class Sharing {
 };
 
 }  // namespace
+
+bool SharesWeights(const Batch& batch) {
+  return batch.jobs.size() > 1 && batch.jobs.front()->description().key.model != nullptr;
+}
+
+Priority HighestOf(const Batch& batch) {
+  Priority highest = Priority::kLow;
+  for (const std::shared_ptr<Job>& job : batch.jobs) {
+    highest = std::min(highest, job->description().request_class.priority);
+  }
+  return highest;
+}
 
 /// Selects the jobs of one batch. Jobs that would be computed in vain are taken too, which frees
 /// their room in the queue.

@@ -137,10 +137,11 @@ Progress Executor::progress() const {
 }
 
 void Executor::Stop() {
-  queue_.Close();
+  // First: a job that is refused as the queue is closed can then rely on it that no other is begun.
   for (BatchRunner& runner : runners_) {
     runner.Abort();
   }
+  queue_.Close();
   if (dispatcher_.joinable()) {
     dispatcher_.join();
   }

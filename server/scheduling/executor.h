@@ -94,7 +94,7 @@ class Executor {
   int num_threads() const { return pool_.num_threads(); }
 
   /// Finishes all accepted jobs, those that are not computed yet with UNAVAILABLE, and returns when
-  /// all are finished.
+  /// all are finished. REQUIRES: one thread calls this at a time.
   void Stop();
 
  private:

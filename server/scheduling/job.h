@@ -28,6 +28,8 @@ inline constexpr int64_t kEncoderAlone = -2;
 struct BatchKey {
   /// Null: attention without a model, described by the fields below (which are zero with a model).
   const Model* model = nullptr;
+  /// Model::number.
+  uint64_t model_number = 0;
   int64_t layer = 0;
   /// True for cross-attention, or for an encoder besides the decoder. Always true without a model.
   bool has_memory = false;
@@ -84,7 +86,7 @@ struct OperandRows {
   int64_t count = 0;
 };
 
-/// The description of a job, which is fixed while it waits.
+/// The description of a job. Only Job::TakeMemory changes it, when the job has left the queue.
 struct JobDescription {
   BatchKey key;
   std::vector<JobSequence> sequences;

@@ -177,9 +177,11 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
     changed_.Wait(mutex_);
   }
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {
-    delay_end_ = jobs_.begin()->second.job->description().arrival + patience.delay;
+    delay_end_ = TimePoint::max();
     for (const auto& [order, entry] : jobs_) {
-      delay_end_ = std::min(delay_end_, LatestStartOf(*entry.job));
+      const Job& job = *entry.job;
+      delay_end_ =
+          std::min({delay_end_, job.description().arrival + patience.delay, LatestStartOf(job)});
     }
     while (!is_closed_ && tokens_ < patience.enough_tokens &&
            changed_.WaitUntil(mutex_, delay_end_)) {

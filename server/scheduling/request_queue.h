@@ -113,7 +113,7 @@ class RequestQueue {
 
   /// How long to wait for further jobs.
   struct Patience {
-    /// The maximum time after the arrival of the first job. The wait ends earlier for the deadline
+    /// The maximum time after the arrival of the oldest job. The wait ends earlier for the deadline
     /// of any waiting job.
     std::chrono::nanoseconds delay{0};
     /// The number of waiting tokens that ends the wait.

@@ -58,9 +58,9 @@ void SidePool::Run(SideTask task) {
     }
     int64_t& last_finish = last_finish_[task.owner];
     const int64_t start = std::max(virtual_time_, last_finish);
-    last_finish = start + std::max<int64_t>(1, task.cost);
-    const Order order(last_finish, next_number_++);
-    waiting_.emplace(order, Entry{std::move(task), start, last_finish});
+    const int64_t finish = start + std::max<int64_t>(1, task.cost);
+    waiting_.emplace(Order(finish, next_number_++), Entry{std::move(task), start, finish});
+    last_finish = finish;
   }
   changed_.NotifyOne();
 }

@@ -14,7 +14,8 @@
 namespace attention {
 
 struct SideTask {
-  /// The owner of the work. Owners get equal shares; the tasks of one owner run in the order given.
+  /// The owner of the work. Owners get equal shares; the tasks of one owner begin in the order
+  /// given, and run side by side where there are several threads.
   std::string owner;
   /// The amount of work, in bytes or in any other unit that is proportional to time.
   int64_t cost = 0;

@@ -36,7 +36,7 @@ double FastFlopsPerNs(const Abilities& abilities) {
 }
 
 SpeedEstimate::Kind SpeedEstimate::KindOf(const BatchKey& key) {
-  return {key.model, key.layer, key.dtype, key.num_heads, key.head_dim};
+  return {key.model_number, key.layer, key.dtype, key.num_heads, key.head_dim};
 }
 
 SpeedEstimate::Line SpeedEstimate::LineOf(const Sums& s) const {

@@ -48,7 +48,7 @@ class SpeedEstimate {
   struct Line {
     double begin = 0, slope = 0;
   };
-  using Kind = std::tuple<const void*, int64_t, Dtype, int64_t, int64_t>;
+  using Kind = std::tuple<uint64_t, int64_t, Dtype, int64_t, int64_t>;
 
   /// The sums of each kind. When there are too many kinds, the one that ran least recently is
   /// forgotten.

@@ -34,14 +34,14 @@ void StallWatch::Run() {
   StallDetector detector;
   bool was_stalled = false;
   while (Wait()) {
-    const bool is_stalled = detector.Look(progress_());
-    if (is_stalled == was_stalled) {
-      continue;
-    }
-    const absl::Status status = ContainVoid("reporting a stall", [&] { on_change_(is_stalled); });
-    if (status.ok()) {
-      was_stalled = is_stalled;
-    } else {
+    const absl::Status status = ContainVoid("watching for stalls", [&] {
+      const bool is_stalled = detector.Look(progress_());
+      if (is_stalled != was_stalled) {
+        on_change_(is_stalled);
+        was_stalled = is_stalled;
+      }
+    });
+    if (!status.ok()) {
       LogFailure(status);
     }
   }

@@ -58,6 +58,18 @@ absl::StatusOr<PemFile> ReadPem(const char* flag, const std::string& path) {
   return PemFile{flag, path, *std::move(text)};
 }
 
+// Refuses passwords, which nobody could type: OpenSSL would ask for them on the terminal.
+int NoPassword(char*, int, int, void*) { return -1; }
+
+// Returns the next certificate; null when there is none that can be read.
+CertificatePointer NextCertificate(BIO* bio) {
+  return {PEM_read_bio_X509(bio, nullptr, NoPassword, nullptr), X509_free};
+}
+
+KeyPointer ReadKey(BIO* bio) {
+  return {PEM_read_bio_PrivateKey(bio, nullptr, NoPassword, nullptr), EVP_PKEY_free};
+}
+
 // Returns the first certificate. gRPC would drop what follows a part that is broken, so all must be
 // whole.
 absl::StatusOr<CertificatePointer> FirstCertificate(const PemFile& file) {
@@ -66,13 +78,12 @@ absl::StatusOr<CertificatePointer> FirstCertificate(const PemFile& file) {
     parts += absl::StartsWith(line, "-----BEGIN ") && absl::StrContains(line, "CERTIFICATE-----");
   }
   const auto bio = file.Open();
-  CertificatePointer first(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+  CertificatePointer first = NextCertificate(bio.get());
   if (first == nullptr) {
     return file.Expected("a certificate (PEM)");
   }
   int64_t certificates = 1;
-  while (CertificatePointer(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free) !=
-         nullptr) {
+  while (NextCertificate(bio.get()) != nullptr) {
     ++certificates;
   }
   ERR_clear_error();
@@ -84,12 +95,8 @@ absl::StatusOr<CertificatePointer> FirstCertificate(const PemFile& file) {
   return first;
 }
 
-// Refuses keys with a password, which nobody could type.
-int NoPassword(char*, int, int, void*) { return -1; }
-
 absl::StatusOr<KeyPointer> PrivateKey(const PemFile& file) {
-  KeyPointer key(PEM_read_bio_PrivateKey(file.Open().get(), nullptr, NoPassword, nullptr),
-                 EVP_PKEY_free);
+  KeyPointer key = ReadKey(file.Open().get());
   if (key == nullptr) {
     return file.Expected("a private key without a password (PEM)");
   }
@@ -106,18 +113,15 @@ absl::Time TimeOf(const ASN1_TIME* time) {
 // to a chain that is not whole. Returns false if it refuses one.
 bool SetCertificates(const Certificates& certificates, SSL_CTX& context) {
   const auto authorities = OpenText(certificates.authority());
-  while (const auto next = CertificatePointer(
-             PEM_read_bio_X509(authorities.get(), nullptr, nullptr, nullptr), X509_free)) {
+  while (const CertificatePointer next = NextCertificate(authorities.get())) {
     X509_STORE_add_cert(SSL_CTX_get_cert_store(&context), next.get());
   }
   const auto bio = OpenText(certificates.certificate);
   for (bool is_first = true;; is_first = false) {
-    CertificatePointer next(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr), X509_free);
+    const CertificatePointer next = NextCertificate(bio.get());
     if (next == nullptr) {
       ERR_clear_error();  // the end
-      const KeyPointer key(
-          PEM_read_bio_PrivateKey(OpenText(certificates.key).get(), nullptr, NoPassword, nullptr),
-          EVP_PKEY_free);
+      const KeyPointer key = ReadKey(OpenText(certificates.key).get());
       return SSL_CTX_use_PrivateKey(&context, key.get()) == 1;
     }
     if ((is_first ? SSL_CTX_use_certificate(&context, next.get())

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -136,6 +137,18 @@ absl::Status ReadEntry(const json& wire, TokenTable& table) {
   return absl::OkStatus();
 }
 
+// Logs what was read: a warning when it admits nobody.
+void LogTokens(const TokenTable& table, const std::string& path) {
+  const absl::Time now = absl::Now();
+  const bool admits =
+      std::ranges::any_of(table, [&](const auto& entry) { return entry.second.expires > now; });
+  Log(admits ? LogLevel::kInfo : LogLevel::kWarning,
+      absl::StrCat("read ", table.size(), " tokens from ", path,
+                   admits ? ""
+                          : ": expected one that has not expired, found none, so every caller "
+                            "is refused"));
+}
+
 }  // namespace
 
 absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
@@ -156,18 +169,6 @@ absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
     }
   }
   return table;
-}
-
-// Logs what was read: a warning when it admits nobody.
-void LogTokens(const TokenTable& table, const std::string& path) {
-  const absl::Time now = absl::Now();
-  const bool admits =
-      std::ranges::any_of(table, [&](const auto& entry) { return entry.second.expires > now; });
-  Log(admits ? LogLevel::kInfo : LogLevel::kWarning,
-      absl::StrCat("read ", table.size(), " tokens from ", path,
-                   admits ? ""
-                          : ": expected one that has not expired, found none, so every caller "
-                            "is refused"));
 }
 
 absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& path) {
@@ -220,7 +221,8 @@ bool TokenStore::IsFileValid() {
 std::string MakeAccessToken(const std::string& tenant) {
   std::array<unsigned char, 32> random = {};
   if (RAND_bytes(random.data(), random.size()) != 1) {
-    std::abort();  // a system without randomness
+    std::fputs("attend-server: the system gives no random numbers\n", stderr);
+    std::abort();
   }
   const std::string token =
       absl::StrCat("attend_", absl::WebSafeBase64Escape(std::string(

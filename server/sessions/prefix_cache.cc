@@ -69,10 +69,12 @@ void PrefixCache::Add(const PrefixOwner& owner, const ComputedTokens& tokens) {
   bool has_removed = false;
   {
     MutexLock lock(mutex_);
-    if (!trees_.contains(KeyOf(owner)) || trees_.find(KeyOf(owner))->second.model.expired()) {
+    const Key key = KeyOf(owner);
+    const auto known = trees_.find(key);
+    if (known == trees_.end() || known->second.model.expired()) {
       RemoveTreesOfGoneModels();
     }
-    const auto [tree, is_new] = trees_.try_emplace(KeyOf(owner), owner);
+    const auto [tree, is_new] = trees_.try_emplace(key, owner);
     try {
       if (is_new) {
         ++models_[tree->second.model];

@@ -44,7 +44,7 @@ struct PrefixStatistics {
 class PrefixCache;
 
 /// The first tokens of a sequence that the cache has: they stay in it while this lives. It takes no
-/// memory of caches. Movable. The cache outlives it.
+/// memory of caches. Movable. The cache and the model outlive it.
 class PrefixHold {
  public:
   PrefixHold() = default;

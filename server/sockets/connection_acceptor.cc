@@ -110,7 +110,7 @@ void ConnectionAcceptor::Stop() {
 bool ConnectionAcceptor::AwaitSent(steady_clock::time_point end) {
   struct Awaited {
     Connection connection;
-    int64_t bytes = 0;  // all that it had sent at the begin
+    int64_t bytes = 0;  // all that it had sent when the wait began
   };
   std::vector<Awaited> awaited;
   {

@@ -49,7 +49,11 @@ INSTANTIATE_TEST_SUITE_P(Methods, SlowUploadTest,
                                            "/grpc.health.v1.Health/Check",
                                            "/grpc.health.v1.Health/Watch",
                                            "/grpc.reflection.v1.ServerReflection/"
-                                           "ServerReflectionInfo"));
+                                           "ServerReflectionInfo"),
+                         [](const auto& p) {
+                           const std::string method = p.param;
+                           return method.substr(method.rfind('/') + 1);
+                         });
 
 }  // namespace
 }  // namespace attention

@@ -54,13 +54,13 @@ export function attendResult(request: WireRequest, message: AttendResponse__Outp
   const layout = layoutOf(request, message.tokens.map((text) => text.ids.length));
   checkShape("output", layout.leading, rowShapeOf(request), output.shape);
   const { returnWeights, returnLogSumExp, weightsTopK } = request.options ?? {};
-  const weights = message.weights.map(readTensor);
-  const sums = message.logSumExp.map(readTensor);
+  const weights = message.weights.map(readScores);
+  const sums = message.logSumExp.map(readScores);
   const top = message.topWeights.map(readTopWeights);
   checkTables("weights", returnWeights ? layout.spans : [], weights, [undefined]);
   checkTables("logSumExp", returnLogSumExp ? layout.spans : [], sums, []);
   checkTables("topWeights", Number(weightsTopK ?? 0) > 0 ? layout.spans : [], top.map((tables) => tables.weights), [undefined]);
-  const layerWeights = message.layerWeights.map(({ layer, sequence, weights: table }) => ({ layer, sequence, weights: readTensor(table) }));
+  const layerWeights = message.layerWeights.map(({ layer, sequence, weights: table }) => ({ layer, sequence, weights: readScores(table) }));
   checkLayers(request.weightsChoice, layout.spans.length, layerWeights);
   return new AttendResult(
     output,
@@ -113,11 +113,11 @@ export function readBlock(message: AttendStreamResponse__Output): Block {
   }
   if (message.weights) {
     const { sequence, head, firstRow, weights } = message.weights;
-    return { kind: "weights", sequence, head, firstRow, rows: readTensor(weights) };
+    return { kind: "weights", sequence, head, firstRow, rows: readScores(weights) };
   }
   if (message.logSumExp) {
     const { sequence, head, firstRow, logSumExp } = message.logSumExp;
-    return { kind: "logSumExp", sequence, head, firstRow, rows: readTensor(logSumExp) };
+    return { kind: "logSumExp", sequence, head, firstRow, rows: readScores(logSumExp) };
   }
   if (message.topWeights) {
     const { sequence, head, firstRow, topWeights } = message.topWeights;
@@ -126,7 +126,7 @@ export function readBlock(message: AttendStreamResponse__Output): Block {
   }
   if (message.layerWeights) {
     const { layer, sequence, head, firstRow, weights } = message.layerWeights;
-    return { kind: "layerWeights", layer, sequence, head, firstRow, rows: readTensor(weights) };
+    return { kind: "layerWeights", layer, sequence, head, firstRow, rows: readScores(weights) };
   }
   throw malformed("a message of the stream has no part");
 }
@@ -150,12 +150,20 @@ export function readTensor(wire: Tensor__Output | null): Tensor {
   throw malformed(`dtype of a tensor: expected FP32, BF16 or FP16, found ${dtype}`);
 }
 
+/** Reads weights or log-sum-exps, which are FP32 whatever the rows are. */
+function readScores(wire: Tensor__Output | null): Tensor {
+  if (wire?.dtype !== "FP32") {
+    throw malformed(`dtype of weights or log-sum-exps: expected FP32, found ${wire?.dtype ?? "none"}`);
+  }
+  return readTensor(wire);
+}
+
 function readTopWeights(wire: TopWeights__Output | null): TopWeights {
   if (!wire?.keys || wire.keys.dtype !== "INT32") {
     throw malformed(`keys of the largest weights: expected INT32, found ${wire?.keys?.dtype ?? "none"}`);
   }
   const keys = new Int32Array(elements(wire.keys, 4));
-  const weights = readTensor(wire.weights);
+  const weights = readScores(wire.weights);
   if (keys.length !== weights.data.length) {
     throw malformed(`keys of the largest weights: expected ${weights.data.length}, found ${keys.length}`);
   }

@@ -47,7 +47,12 @@ const CLIENT_KEYS: readonly (keyof ClientOptions)[] = ["server", "timeoutMs", "t
 const TLS_KEYS: readonly (keyof Tls)[] = ["ca", "certificate", "key", "serverName"];
 const CALL_KEYS: readonly (keyof CallOptions)[] = ["timeoutMs", "signal", "metadata"];
 // Methods that change nothing on the server. Decode is not among them: a session cannot be repeated.
-const REPEATABLE = new Set(["Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates", "Check"]);
+const REPEATABLE = new Set([
+  ...["Attend", "AttendStream", "ListModels", "GetModel", "GetStatistics", "ListModelStates"].map(
+    (method) => `/attention.v1.AttentionService/${method}`,
+  ),
+  "/grpc.health.v1.Health/Check",
+]);
 
 /** The options of a client, checked, and its connection. */
 export class Connection {
@@ -152,7 +157,7 @@ export class Connection {
     checkMetadata(metadata);
     this.checkSecrecy(false, metadata);
     const timeoutMs = checkMs("timeoutMs", call.timeoutMs ?? this.timeoutMs);
-    const mayRepeat = this.options.retries !== false && REPEATABLE.has(path.split("/").at(-1)!);
+    const mayRepeat = this.options.retries !== false && REPEATABLE.has(path);
     return new Attempts(this.name, timeoutMs, signal, mayRepeat, this.budget);
   }
 }

@@ -27,7 +27,7 @@ struct PlanCache {
 };
 
 PlanCache& Plans() {
-  static PlanCache& cache = *std::make_unique<PlanCache>().release();
+  static PlanCache& cache = *new PlanCache;  // never destroyed
   return cache;
 }
 

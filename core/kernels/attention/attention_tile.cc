@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <span>
 
@@ -33,9 +34,10 @@ class AttentionTile {
   void AttendToKeys();
   /// Attends to the keys of one section: leaves the sums over them.
   void AttendToSection(int64_t section);
+  /// Adds the sums over later keys to `sums`.
+  void AddSums(const TileSums& later, const TileSums& sums) const;
   /// The sums that are written: over all keys, or over one section.
   const TileSums& sums() const { return sums_; }
-  float scale_log2e() const { return setup_.scale_log2e; }
   void WriteOutput() const;
   void WriteLogSumExp() const;
   /// REQUIRES: AttendToKeys, with softmax. Ends the use of the accumulator and the row sums.
@@ -95,11 +97,10 @@ void AttentionTile::AttendToKeys() {
   }
   const int64_t width = setup_.plan.value_width();
   const TileSums total = TileSums::In(buffers_.total, setup_.rows, width);
-  std::fill_n(total.row_max, setup_.rows, kMinusInfinity);
-  std::fill_n(total.row_sum, setup_.rows, 0.0f);
+  ClearSums(setup_.rows, width, total);
   for (int64_t section = sections.begin; section < sections.end; ++section) {
     AttendToSection(section);
-    AddSums(sums_, setup_.rows, width, setup_.scale_log2e, total);
+    AddSums(sums_, total);
   }
   CopySums(total, setup_.rows, width, sums_);
 }
@@ -115,6 +116,16 @@ void AttentionTile::AttendToSection(int64_t section) {
   for (; key < end; key += step) {
     AttendTo(key, std::min(key + step, end));
   }
+  if (is_first_) {
+    ClearSums(setup_.rows, setup_.plan.value_width(), sums_);
+  }
+}
+
+void AttentionTile::AddSums(const TileSums& later, const TileSums& sums) const {
+  const int64_t width = setup_.plan.value_width();
+  return IsSoftmax(options_.similarity)
+             ? AddSoftmaxSums(later, setup_.rows, width, setup_.scale_log2e, sums)
+             : AddWeightSums(later, setup_.rows, width, sums);
 }
 
 /// Begins the key tile from `first_key` on, in the memory of tile `index` of those taken together.
@@ -293,8 +304,12 @@ void AttentionTile::WriteLogSumExp() const {
   for (int64_t r = 0; r < setup_.rows; ++r) {
     const double log2_sum =
         logits_.ExponentOf(r, row_max_[r]) + std::log2(static_cast<double>(row_sum_[r]));
+    // Finite, since -infinity is that of a row without keys.
+    const double sum =
+        std::clamp<double>(log2_sum * std::numbers::ln2, std::numeric_limits<float>::lowest(),
+                           std::numeric_limits<float>::max());
     sequence_.log_sum_exp[setup_.HeadOf(r) * sequence_.query.tokens + setup_.RowOf(r)] =
-        row_sum_[r] == 0 ? kMinusInfinity : static_cast<float>(log2_sum * std::numbers::ln2);
+        row_sum_[r] == 0 ? kMinusInfinity : static_cast<float>(sum);
   }
 }
 
@@ -357,12 +372,11 @@ void AttendToSection(const QueryTile& tile, int64_t section, const TileSums& sum
 void MergeSections(const QueryTile& tile, std::span<const TileSums> sections,
                    const TileMemory& memory) {
   AttentionTile attention(tile, memory);
-  const int64_t width = tile.plan->value_width();
   const TileSums& total = sections.front();
   for (const TileSums& section : sections.subspan(1)) {
-    AddSums(section, tile.rows(), width, attention.scale_log2e(), total);
+    attention.AddSums(section, total);
   }
-  CopySums(total, tile.rows(), width, attention.sums());
+  CopySums(total, tile.rows(), tile.plan->value_width(), attention.sums());
   Write(tile, attention);
 }
 

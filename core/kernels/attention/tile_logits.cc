@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/kernels/tile/gaussian_score.h"
 #include "core/kernels/tile/row_exponent.h"
 
 namespace attention {
@@ -45,9 +46,16 @@ double TileLogits::ShiftOf(int64_t row) const {
 }
 
 double TileLogits::ExponentOf(int64_t row, float row_max) const {
-  return IsSoftmax(options_.similarity)
-             ? RowExponent(row_max, setup_.scale_log2e) - ShiftOf(row) * std::numbers::log2e
-             : 0;
+  switch (options_.similarity) {
+    case Similarity::kDotProduct:
+      return RowExponent(row_max, setup_.scale_log2e) - ShiftOf(row) * std::numbers::log2e;
+    case Similarity::kGaussian:
+      return row_max < -kLargestExponent
+                 ? -ExponentOfGaussianScore(row_max) * static_cast<double>(setup_.scale_log2e)
+                 : RowExponent(row_max, setup_.scale_log2e);
+    default:
+      return 0;
+  }
 }
 
 float TileLogits::SinkTerm(int64_t row, float row_max) const {

@@ -11,17 +11,20 @@ namespace {
 
 /// Returns the factor that makes probabilities relative to `row_max` relative to `new_max`.
 float Rescaling(float row_max, float new_max, float scale_log2e) {
-  if (new_max == kMinusInfinity) {
-    return 1;
-  }
   return static_cast<float>(
       std::exp2(RowExponent(row_max, scale_log2e) - RowExponent(new_max, scale_log2e)));
 }
 
 }  // namespace
 
-void AddSums(const TileSums& later, int64_t rows, int64_t value_width, float scale_log2e,
-             const TileSums& sums) {
+void ClearSums(int64_t rows, int64_t value_width, const TileSums& sums) {
+  std::fill_n(sums.values, rows * value_width, 0.0f);
+  std::fill_n(sums.row_max, rows, kMinusInfinity);
+  std::fill_n(sums.row_sum, rows, 0.0f);
+}
+
+void AddSoftmaxSums(const TileSums& later, int64_t rows, int64_t value_width, float scale_log2e,
+                    const TileSums& sums) {
   for (int64_t r = 0; r < rows; ++r) {
     if (later.row_sum[r] == 0) {
       continue;
@@ -42,6 +45,21 @@ void AddSums(const TileSums& later, int64_t rows, int64_t value_width, float sca
     }
     sums.row_max[r] = new_max;
     sums.row_sum[r] = sums.row_sum[r] * old_factor + later.row_sum[r] * factor;
+  }
+}
+
+void AddWeightSums(const TileSums& later, int64_t rows, int64_t value_width, const TileSums& sums) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const bool has_earlier = sums.row_sum[r] != 0, has_later = later.row_sum[r] != 0;
+    const float* from = later.values + r * value_width;
+    float* to = sums.values + r * value_width;
+    for (int64_t i = 0; i < value_width; ++i) {
+      // Added to a sum, a zero of the other sign would change its bits.
+      const bool keeps = has_earlier || !std::isfinite(to[i]);
+      const bool takes = has_later || !std::isfinite(from[i]);
+      to[i] = keeps && takes ? to[i] + from[i] : takes ? from[i] : to[i];
+    }
+    sums.row_sum[r] += later.row_sum[r];
   }
 }
 

@@ -16,17 +16,23 @@ struct TileSums {
     return {memory, memory + rows * value_width, memory + rows * (value_width + 1)};
   }
 
-  float* values;   // [rows, value_width]: values weighted by the probabilities; undefined in a row
-                   // whose row_sum is 0
+  float* values;   // [rows, value_width]: values weighted by the probabilities; in a row whose
+                   // row_sum is 0: undefined with softmax, otherwise 0 or not finite
   float* row_max;  // [rows]: the maximum of the scores, to which probabilities are relative
   float* row_sum;  // [rows]: the sum of the probabilities; 0: the row attends to none of the keys
 };
 
+/// Begins sums over no keys.
+void ClearSums(int64_t rows, int64_t value_width, const TileSums& sums);
+
 /// Adds the sums of later keys. The result does not depend on how many rows the tile has, and a row
-/// that attends to none of the later keys keeps its bits. `scale_log2e`: see TileSetup; kernel
-/// regression, whose probabilities are absolute, has row maxima of -infinity.
-void AddSums(const TileSums& later, int64_t rows, int64_t value_width, float scale_log2e,
-             const TileSums& sums);
+/// that attends to none of the later keys keeps its bits. `scale_log2e`: see TileSetup.
+void AddSoftmaxSums(const TileSums& later, int64_t rows, int64_t value_width, float scale_log2e,
+                    const TileSums& sums);
+
+/// Does the same for similarities whose probabilities are absolute: their row maxima are -infinity.
+/// Values that are not finite are kept although their probability is 0.
+void AddWeightSums(const TileSums& later, int64_t rows, int64_t value_width, const TileSums& sums);
 
 void CopySums(const TileSums& from, int64_t rows, int64_t value_width, const TileSums& to);
 

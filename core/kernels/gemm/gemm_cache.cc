@@ -72,7 +72,7 @@ thread_local int leases_of_thread = 0;
 }  // namespace
 
 GemmCache& GemmCache::Get() {
-  static GemmCache& cache = *std::make_unique<GemmCache>().release();
+  static GemmCache& cache = *new GemmCache;  // never destroyed
   return cache;
 }
 

@@ -2,6 +2,7 @@
 // set includes it.
 #pragma once
 
+#include "core/kernels/tile/gaussian_score.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
 
@@ -97,14 +98,15 @@ struct ExactSquares {
 
 /// Returns the range in which f32 is not exact enough. The error of a square is less than 2^-18 of
 /// it (depth 512), and usually 4e-8 (depth 64). With such an error a distance near the bandwidth
-/// may be on the wrong side of a box's edge, and a triangular weight below 1/8 has few digits. The
-/// range is empty for kGaussian. Without HasOrdinarySquares it has every square.
+/// may be on the wrong side of a box's edge, and a triangular weight below 1/8 has few digits. For
+/// kGaussian it has what GaussianScore makes smaller, since f32 may not hold it. Without
+/// HasOrdinarySquares it has every square.
 inline ExactSquares ExactSquaresOf(const DistanceTile& tile) {
   if (!HasOrdinarySquares(tile.bandwidth)) {
     return {0, __builtin_inff()};
   }
   if (tile.similarity == Similarity::kGaussian) {
-    return {1, 0};
+    return {static_cast<float>(kLargestExponent), __builtin_inff()};
   }
   const auto edge = static_cast<float>(tile.bandwidth * tile.bandwidth);
   const float near = tile.similarity == Similarity::kBox ? 1 - 0x1p-17f : 0.875f * 0.875f;
@@ -126,24 +128,12 @@ inline void ScoresOfSquares(const DistanceTile& tile, float* row) {
 /// The number of keys whose sums, for two rows, stay in registers.
 constexpr int64_t kExactKeys = 2 * kRegisterLanes;
 
-/// Returns the score of exp(-exponent). An exponent above 2^117 may not fit into f32: its score
-/// falls by 2^117 for each doubling, so that the nearest key still gets all the weight.
-inline float ExactGaussianScore(double exponent) {
-  constexpr double kLargest = 0x1p117;
-  if (!(exponent > kLargest)) {  // NaN stays
-    return static_cast<float>(-exponent);
-  }
-  // The bits of a double count its doublings, with 52 bits for the part of one.
-  const double limited = exponent < __DBL_MAX__ ? exponent : __DBL_MAX__;
-  const int64_t bits = __builtin_bit_cast(int64_t, limited) - __builtin_bit_cast(int64_t, kLargest);
-  return static_cast<float>(-kLargest * (1 + static_cast<double>(bits) * 0x1p-52));
-}
-
 /// Computes the scores of two rows, which may be the same, from differences in double precision.
 inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
                         float (&scores)[2][kKeyBlock]) {
   const float* first = tile.query + rows[0] * tile.depth;
   const float* second = tile.query + rows[1] * tile.depth;
+  const double divisor = HasOrdinarySquares(tile.bandwidth) ? 1 : tile.bandwidth;
   for (int64_t col = 0; col < kKeyBlock; col += kExactKeys) {
     double squares[2][kExactKeys] = {};
     for (int64_t d = 0; d < tile.depth; ++d) {
@@ -158,7 +148,7 @@ inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
         const double square = squares[r][j];
         const double distance = __builtin_sqrt(square);
         scores[r][col + j] = tile.similarity == Similarity::kGaussian
-                                 ? ExactGaussianScore(square / tile.bandwidth)
+                                 ? GaussianScore(square, divisor)
                              : tile.similarity == Similarity::kBox
                                  ? (distance <= tile.bandwidth ? 1.0f : 0.0f)
                                  : static_cast<float>(1.0 - distance / tile.bandwidth);

@@ -63,7 +63,7 @@ class AttendCall : public AttendSink,
   /// ended.
   void EndWith(const grpc::ByteBuffer& last_message);
   void EndWith(const absl::Status& error);
-  /// Sets the scheduler's measurements, and marks the begin of sending. Called before EndWith.
+  /// Sets the scheduler's measurements, and notes that sending begins. Called before EndWith.
   void SetComputed(const BatchStats& stats);
 
   /// Counts a part of the answer that is being sent.

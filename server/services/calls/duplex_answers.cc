@@ -211,6 +211,7 @@ void DuplexCall::StartEnd(const absl::Status& status) {
   });
   if (!started.ok()) {
     Abandon(started);
+    OnFinish(false);
   }
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 bool IsZero(int32_t number) { return number == 0; }
 
-// Returns whether the plan computes the begin of sequences of tokens, and nothing but their rows.
+// Returns whether the plan computes sequences of tokens from their first on, and nothing but their
+// rows.
 bool BeginsWithTokens(const AttendPlan& plan) {
   return plan.model != nullptr && plan.key.layer == kWholeStack && plan.is_token_request &&
          plan.cached_len == 0 && plan.weights_choice.layers.empty() &&

@@ -153,6 +153,7 @@ absl::Status PlanRun(const v1::AttendRequest& request, AttendPlan& plan) {
     return ExpectNoModel(request);
   }
   plan.key.model = plan.model.get();
+  plan.key.model_number = plan.model->number();
   return plan.model->info().has_stack && !request.has_layer() ? PlanStack(request, plan)
                                                               : PlanLayer(request, plan);
 }

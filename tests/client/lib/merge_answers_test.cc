@@ -79,7 +79,7 @@ TEST_F(MergeAnswersTest, TwoPartsAreTheWhole) {
   }
 }
 
-TEST_F(MergeAnswersTest, SinksJoinOnce) {
+TEST_F(MergeAnswersTest, SinksAreAddedOnce) {
   const std::vector<float> sinks = {0.5f, -1.0f, 3.0f, 0.0f};
   v1::AttentionOptions options;
   options.mutable_sinks()->Assign(sinks.begin(), sinks.end());

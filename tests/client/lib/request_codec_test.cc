@@ -38,7 +38,7 @@ v1::AttendRequest Parsed(const AttendRequest& request) {
 }
 
 void SetTensor(const Tensor& tensor, v1::Tensor& wire) {
-  wire.set_dtype(v1::FP32);
+  wire.set_dtype(ToWire(tensor.dtype()));
   wire.mutable_shape()->Add(tensor.shape().begin(), tensor.shape().end());
   wire.set_data(tensor.data(), tensor.size_bytes());
 }
@@ -252,6 +252,29 @@ TEST(DecodeAnswerTest, ReadsTokensAndWeightsOfLayers) {
   EXPECT_THAT(DecodeAnswer(ToBytes(response.SerializeAsString())),
               StatusIs(absl::StatusCode::kInternal,
                        "malformed answer: tokens: expected one for each of 2 ids, found 1"));
+}
+
+TEST(DecodeAnswerTest, RefusesScoresThatAreNotF32) {
+  const Tensor halves = SeededTensor(2, Dtype::kBf16, {2, 3, 1});
+  const auto expect_refused = [](const v1::AttendResponse& response, const std::string& field) {
+    EXPECT_THAT(DecodeAnswer(ToBytes(response.SerializeAsString())),
+                StatusIs(absl::StatusCode::kInternal,
+                         "malformed answer: " + field + ".dtype: expected FP32, found BF16"));
+  };
+  v1::AttendResponse plain;
+  SetTensor(SeededTensor(3, Dtype::kF32, {3, 4}), *plain.mutable_output());
+  v1::AttendResponse response = plain;
+  SetTensor(halves, *response.add_weights());
+  expect_refused(response, "weights");
+  response = plain;
+  SetTensor(halves, *response.add_log_sum_exp());
+  expect_refused(response, "log_sum_exp");
+  response = plain;
+  SetTensor(halves, *response.add_top_weights()->mutable_weights());
+  expect_refused(response, "top_weights.weights");
+  response = plain;
+  SetTensor(halves, *response.add_layer_weights()->mutable_weights());
+  expect_refused(response, "layer_weights.weights");
 }
 
 TEST(DecodeAnswerTest, RefusesTensorsThatLieAboutTheirSize) {

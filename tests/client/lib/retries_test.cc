@@ -59,7 +59,7 @@ TEST(RetriesTest, FiveAttemptsAreAllAndTheLastErrorIsTold) {
   EXPECT_THAT(server.calls(), SizeIs(5));
 }
 
-TEST(RetriesTest, TheyAreOffWhenSwitchedOff) {
+TEST(RetriesTest, NoCallIsRepeatedWhenRetriesAreOff) {
   const ScriptedServer server({{kUnavailable}});
   EXPECT_THAT(ClientOf(server.address(), absl::Minutes(2), /*retries=*/false)->GetModel("demo"),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("going away")));

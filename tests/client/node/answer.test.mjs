@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import grpc from "@grpc/grpc-js";
-import {  } from "@attend/client";
 import { faking } from "./support.mjs";
 
 describe("an answer that does not hold together", () => {
@@ -31,6 +30,7 @@ describe("an answer that does not hold together", () => {
     const output = tensor([1, 4], 16);
     const weightsChoice = { layers: [0], heads: [0, 1] };
     const [row, rows] = [tensor([1, 1, 1], 4), tensor([1, 2, 1], 8)];
+    const halves = { ...tensor([1, 1, 1], 2), dtype: "BF16" };
     const cases = [
       ["number of tables of weights: expected 1, found 0", { options: { returnWeights: true } }, {}],
       ["number of tables of weights: expected 0, found 1", {}, { weights: [row] }],
@@ -41,6 +41,12 @@ describe("an answer that does not hold together", () => {
       ["layerWeights[0]: expected layer 0 of sequence 0, found layer 7 of sequence 0", { weightsChoice }, { layerWeights: [{ layer: 7, weights: row }] }],
       ["layerWeights: expected [2, any, any], found [1, 1, 1]", { weightsChoice }, { layerWeights: [{ weights: row }] }],
       ["number of lists of tokens: expected 0, found 1", {}, { tokens: [{ ids: [1] }] }],
+      ...[
+        [{ options: { returnWeights: true } }, { weights: [halves] }],
+        [{ options: { returnLogSumExp: true } }, { logSumExp: [halves] }],
+        [{ options: { weightsTopK: 1 } }, { topWeights: [{ weights: halves, keys: { ...row, dtype: "INT32" } }] }],
+        [{ weightsChoice }, { layerWeights: [{ weights: halves }] }],
+      ].map((tables) => ["dtype of weights or log-sum-exps: expected FP32, found BF16", ...tables]),
     ];
     for (const [words, asked, answer] of cases) {
       const Attend = (_, callback) => callback(null, { output, summary: {}, ...answer });
@@ -76,6 +82,7 @@ describe("an answer that does not hold together", () => {
       [{ rows: { output: tensor([0, 2 ** 40], 0) } }, { rows: { output: tensor([1, 4], 16) } }, { summary: {} }],
       [{ rows: { output: tensor([1, 0], 0) } }, { rows: { firstRow: 1, output: tensor([1, 4], 16) } }, { summary: {} }],
       [{ summary: {} }, { rows: { output: tensor([1, 4], 16) } }],
+      [{ weights: { weights: { ...tensor([1, 1], 2), dtype: "FP16" } } }],
       [{ rows: { output: tensor([1, 4], 16) } }, { summary: {} }, { summary: {} }],
     ];
     for (const messages of streams) {

@@ -193,6 +193,30 @@ TEST(ExtremesTest, BandwidthsBeyondF32KeepTheirWeights) {
   }
 }
 
+TEST(ExtremesTest, TheNearestOfFarKeysGetsAllTheWeight) {
+  for (const double bandwidth : {1e-200, 1e-10, 1.0, 1e10, 1e12, 1e15, 1e30}) {
+    for (const float distance : {1e10f, 1e17f, 4.5e17f, 1.5e19f, 3e19f, 1e25f, 1e38f}) {
+      AttentionProblem problem(40, Dtype::kF32, {1, 3, 1, 1, 1, 1},
+                               {.similarity = Similarity::kGaussian, .bandwidth = bandwidth});
+      problem.query.as<float>()[0] = 0;
+      const float keys[] = {2 * distance, distance, std::numeric_limits<float>::infinity()};
+      std::copy_n(keys, 3, problem.key.as<float>());
+      AttentionSequence sequence = problem.Sequence();
+      float log_sum_exp = 0;
+      sequence.log_sum_exp = &log_sum_exp;
+      ThreadPool pool(1);
+      Workspace workspace(pool);
+      ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+      EXPECT_EQ(problem.output.as<float>()[0], problem.value.as<float>()[1])
+          << "bandwidth " << bandwidth << ", distance " << distance;
+      const double exponent = -std::pow(static_cast<double>(distance), 2) / bandwidth;
+      const double expected = std::max<double>(exponent, std::numeric_limits<float>::lowest());
+      EXPECT_NEAR(log_sum_exp / expected, 1, 1e-5)
+          << "bandwidth " << bandwidth << ", distance " << distance;
+    }
+  }
+}
+
 TEST(ExtremesTest, LogitsBelowAllNumbersHaveNoWeight) {
   for (const int64_t rows : {3, 70}) {
     AttentionProblem steep(39, Dtype::kF32, {rows, 600, 2, 2, 16, 16}, {.causal = true});

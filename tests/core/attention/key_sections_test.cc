@@ -195,6 +195,35 @@ struct BlankRow {
   std::vector<int32_t> top_keys;
 };
 
+// A weight of 0 times infinity is NaN, wherever the key with a weight stands.
+TEST(KeySectionsHostileTest, AValueThatIsNotFiniteReachesItsRowFromEverySection) {
+  for (const Similarity similarity :
+       {Similarity::kBox, Similarity::kTriangular, Similarity::kGaussian}) {
+    for (const int64_t near : {int64_t{0}, 2 * kKeySection + 3}) {
+      for (const int64_t bad : {int64_t{1}, kKeySection, 2 * kKeySection + 9}) {
+        AttentionProblem problem(11, Dtype::kF32, {3, kKeys, 1, 1, 1, 1},
+                                 Regression(similarity, 1));
+        std::fill_n(problem.query.as<float>(), 3, 0.0F);
+        std::fill_n(problem.key.as<float>(), kKeys, 100.0F);
+        std::fill_n(problem.value.as<float>(), kKeys, 1.0F);
+        problem.key.as<float>()[near] = 0;
+        EXPECT_EQ(RunAlone(problem), std::vector<double>(3, 1.0)) << near;
+        problem.value.as<float>()[bad] = std::numeric_limits<float>::infinity();
+        for (const int threads : {1, 3}) {
+          ThreadPool pool(threads);
+          Workspace workspace(pool);
+          const AttentionSequence sequence = problem.Sequence();
+          ASSERT_THAT(ScaledDotProductAttention({&sequence, 1}, workspace), IsOk());
+          for (const double value : ToDoubles(problem.output)) {
+            EXPECT_TRUE(std::isnan(value)) << Name(similarity) << ", near " << near << ", bad "
+                                           << bad << ", " << threads << " threads";
+          }
+        }
+      }
+    }
+  }
+}
+
 // What a row attends to no key of is decided by no memory that an earlier call has left.
 TEST(KeySectionsHostileTest, ARowWithoutKeysIsZeroWhateverTheMemoryHeld) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16}) {

@@ -86,7 +86,7 @@ TEST(MergeTest, PartsMakeTheWhole) {
   }
 }
 
-TEST(MergeTest, SinksJoinOnce) {
+TEST(MergeTest, SinksAreAddedOnce) {
   AttentionProblem problem(2, Dtype::kF32, {50, 300, 4, 2, 32, 32}, {.causal = true});
   problem.Add({.sinks = true});
   EXPECT_LE(reference::RelativeL2(Merged(problem, {100, 100, 100}), problem.Expected()),

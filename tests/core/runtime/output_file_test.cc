@@ -1,10 +1,13 @@
 #include "core/runtime/output_file.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_folder.h"
 
@@ -33,6 +36,27 @@ TEST(WriteFileTest, ReplacesALinkThatLeadsNowhere) {
   std::filesystem::create_symlink("nothing", link);
   ASSERT_THAT(WriteFile(link, {"new"}), IsOk());
   EXPECT_EQ(TextOf(link), "new");
+}
+
+TEST(WriteFileTest, KeepsThePermissionsOfWhatItReplaces) {
+  namespace fs = std::filesystem;
+  const TempFolder folder;
+  const std::string path = folder.Write("secret", "old");
+  constexpr fs::perms kOwnerOnly = fs::perms::owner_read | fs::perms::owner_write;
+  fs::permissions(path, kOwnerOnly);
+  ASSERT_THAT(WriteFile(path, {"new"}), IsOk());
+  EXPECT_EQ(fs::status(path).permissions(), kOwnerOnly);
+  EXPECT_EQ(TextOf(path), "new");
+}
+
+TEST(WriteFileTest, WritesToNoFileThatOthersPutBesideIt) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/file";
+  const std::string theirs = folder.Write("theirs", "untouched");
+  std::filesystem::create_symlink(theirs, absl::StrCat(path, ".", getpid(), ".0.part"));
+  ASSERT_THAT(WriteFile(path, {"new"}), IsOk());
+  EXPECT_EQ(TextOf(path), "new");
+  EXPECT_EQ(TextOf(theirs), "untouched");
 }
 
 TEST(WriteFileTest, AnErrorNamesThePathAsItWasGiven) {

@@ -132,7 +132,7 @@ TEST_F(BatcherTest, WithoutWeightsOperationsDecideAlone) {
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(second));
 }
 
-TEST_F(BatcherTest, WhatCouldShareTheWeightsDoesNotPass) {
+TEST_F(BatcherTest, JobsOfTheRunningModelWaitToShareItsWeights) {
   const auto make = [](Priority priority) {
     return FakeJobSpec{.model = kModel, .size_bytes = 10, .request_class = {.priority = priority}};
   };
@@ -239,7 +239,7 @@ TEST_F(BatcherTest, ShortJobsPassUpToATimeOfAllTogether) {
   EXPECT_THAT(batcher_.NextShort(50, running).jobs, ElementsAre(first, second));
 }
 
-TEST_F(BatcherTest, ThoseThatWouldBeDoneByAPositionPassInOrder) {
+TEST_F(BatcherTest, JobsThatFinishBeforeThePositionPassInOrder) {
   const Batch running = {.jobs = {FakeJob::Make()}};
   const auto low = Push({.size_bytes = 20, .request_class = {.priority = Priority::kLow}});
   const auto normal = Push({.size_bytes = 50});
@@ -251,7 +251,7 @@ TEST_F(BatcherTest, ThoseThatWouldBeDoneByAPositionPassInOrder) {
   EXPECT_THAT(batcher_.NextBefore(20, true, running).jobs, ElementsAre(low));
 }
 
-TEST_F(BatcherTest, ALongOnePassesOnlyWhereItMay) {
+TEST_F(BatcherTest, ALongJobPassesOnlyIfAllowsLong) {
   const Batch running = {.jobs = {FakeJob::Make()}};
   const auto job = Push({.size_bytes = 20, .flops = 1001});
   EXPECT_THAT(batcher_.NextBefore(20, false, running).jobs, IsEmpty());

@@ -352,6 +352,18 @@ TEST_F(EstimatedQueueTest, TakenJobsDoNotEndTheWait) {
   EXPECT_GE(std::chrono::steady_clock::now() - begin, delay);
 }
 
+TEST_F(EstimatedQueueTest, TheOldestJobEndsTheWaitAlsoBehindAYoungerOne) {
+  const TimePoint now = std::chrono::steady_clock::now();
+  const auto old = FakeJob::Make({.arrival = now - std::chrono::hours(2)});
+  const auto young =
+      FakeJob::Make({.request_class = {.priority = Priority::kHigh}, .arrival = now});
+  ASSERT_THAT(Push(queue_, old), IsOk());
+  ASSERT_THAT(Push(queue_, young), IsOk());
+  EXPECT_THAT(queue_.WaitAndTake({std::chrono::hours(1), /*enough_tokens=*/1000},
+                                 [](const Job&) { return true; }),
+              ElementsAre(young, old));
+}
+
 // The clock of a wait is the real one, by which the deadline has passed.
 TEST_F(EstimatedQueueTest, AJobDoesNotWaitForOthersBeyondItsDeadline) {
   const TimePoint begin{std::chrono::milliseconds(1)};

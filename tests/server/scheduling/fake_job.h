@@ -35,6 +35,7 @@ struct FakeJobSpec {
   /// Whether there is memory for them; otherwise the job needs none, after one failure.
   bool has_memory = true;
   RequestClass request_class = {};
+  TimePoint arrival = {};
   TimePoint deadline = TimePoint::max();
   bool wants_rows = false;
 };
@@ -139,6 +140,7 @@ class FakeJob final : public Job {
     description.weight_rows = spec.memory_rows + description.tokens;
     description.cache_bytes = spec.cache_bytes;
     description.request_class = spec.request_class;
+    description.arrival = spec.arrival;
     description.deadline = spec.deadline;
     description.output_width = spec.num_heads * kHeadDim;
     description.wants_rows = spec.wants_rows;

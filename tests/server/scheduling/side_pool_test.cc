@@ -106,7 +106,7 @@ TEST_F(SidePoolTest, ALongTaskLetsSmallerOnesOfOthersPassWhereItYields) {
   EXPECT_THAT(Wait(5), ElementsAre("begin", "b", "end", "more than half", "own"));
 }
 
-TEST_F(SidePoolTest, OnlyTasksOfItsOwnYield) {
+TEST_F(SidePoolTest, YieldOutsideATaskOfThePoolDoesNothing) {
   Give("a", 1, "a");
   pool_.Yield();  // here nothing runs
   EXPECT_THAT(Names(), ElementsAre());
@@ -120,6 +120,20 @@ TEST_F(SidePoolTest, OnlyTasksOfItsOwnYield) {
   EXPECT_THAT(Names(), ElementsAre());
   released_.set_value();
   EXPECT_THAT(Wait(1), ElementsAre("a"));
+}
+
+TEST(SidePoolThreadsTest, TasksOfOneOwnerRunSideBySide) {
+  SidePool pool(2);
+  std::promise<void> first, second;
+  std::atomic<int> met = 0;
+  const auto meet = [&met](std::promise<void>& own, std::promise<void>& other) {
+    own.set_value();
+    other.get_future().wait();
+    ++met;
+  };
+  pool.Run({"a", 1, [&] { meet(first, second); }});
+  pool.Run({"a", 1, [&] { meet(second, first); }});
+  EXPECT_TRUE(Eventually([&] { return met == 2; }));
 }
 
 TEST(SidePoolEndTest, WhatWasGivenRunsBeforeTheEnd) {

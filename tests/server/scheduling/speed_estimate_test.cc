@@ -133,6 +133,16 @@ TEST(SpeedEstimateTest, ShapesThatCallersChooseForgetNoModel) {
   EXPECT_GT(speed.Estimate(model, 1e6).alone_ns, 0);
 }
 
+TEST(SpeedEstimateTest, AModelThatTakesTheMemoryOfAnotherIsAnother) {
+  SpeedEstimate speed(2, kFlopsPerNs);
+  const auto* const address = reinterpret_cast<const Model*>(0x1000);
+  for (int i = 0; i < 3; ++i) {
+    speed.Observe({.model = address, .model_number = 1}, 1e6, 30'000);
+  }
+  EXPECT_GT(speed.Estimate({.model = address, .model_number = 1}, 1e6).alone_ns, 0);
+  EXPECT_EQ(speed.Estimate({.model = address, .model_number = 2}, 1e6).alone_ns, 0);
+}
+
 TEST(SpeedEstimateTest, ForgetsTheLeastUsedAndNeverAll) {
   SpeedEstimate speed(2, kFlopsPerNs);
   const auto kind = [](int64_t width) { return BatchKey{.num_heads = 1, .head_dim = width}; };

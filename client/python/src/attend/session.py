@@ -61,7 +61,6 @@ class Session:
         self._maker = Maker(self, "session")
         self._start = start
         self._opening = opening
-        self._actions = Actions(opening)
         self._is_opening = False
         self._is_cancelled = False
         self._server, self._timeout, self._lifetime = terms
