@@ -16,6 +16,7 @@ namespace {
 
 constexpr ModelConfig::NumberRange kScales = ModelConfig::kScales;
 constexpr char kOriginal[] = "original_max_position_embeddings";
+constexpr char kPartial[] = "partial_rotary_factor";
 
 /// The unscaled rotation.
 struct Rope {
@@ -57,21 +58,27 @@ std::string ReadType(ModelConfig& object, const RopeRules& rules) {
   return type;
 }
 
+/// Returns the part of each head that is rotated. Beside a kind of scaling, transformers lets the
+/// top level's partial_rotary_factor replace that of the object and of a family's own key.
+double ReadPartial(ModelConfig& object, ModelConfig& config, const RopeRules& rules) {
+  constexpr ModelConfig::NumberRange kParts{0, 1};
+  const double partial = object.Number(
+      {kPartial}, kParts, config.Number({rules.partial_key}, kParts, rules.default_partial));
+  return TypeOf(object) == "default" ? partial : config.Number({kPartial}, kParts, partial);
+}
+
 /// Returns the number of elements of each head that are rotated.
 int64_t ReadWidth(ModelConfig& object, ModelConfig& config, const RopeRules& rules) {
   if (rules.head_dim > kMaxHeadDim) {
     config.Refuse("head_dim", absl::StrCat("at most ", kMaxHeadDim), absl::StrCat(rules.head_dim));
     return 0;
   }
-  constexpr ModelConfig::NumberRange kParts{0, 1};
-  const double partial =
-      object.Number({"partial_rotary_factor"}, kParts,
-                    config.Number({rules.partial_key}, kParts, rules.default_partial));
+  const double partial = ReadPartial(object, config, rules);
   int64_t width = rules.head_dim;
   if (rules.is_partial_allowed) {
     width = static_cast<int64_t>(static_cast<double>(rules.head_dim) * partial);
   } else if (partial != 1 && TypeOf(object) != "default") {
-    object.Refuse("partial_rotary_factor", absl::StrCat("1 beside rope_type ", TypeOf(object)),
+    object.Refuse(kPartial, absl::StrCat("1 beside rope_type ", TypeOf(object)),
                   absl::StrCat(partial));
   }
   if (width % 2 != 0 && width == rules.head_dim) {

@@ -132,7 +132,9 @@ absl::Status AddedTokens::Split(const Trie& trie, Piece piece, SegmentSink segme
     }
     const size_t end = at + match->size_bytes;
     const AddedToken& token = tokens_.at(match->value);
-    if (!token.single_word || StandsAlone(text, at, end)) {
+    // White space that an earlier token took is no token of its own, if it may be taken.
+    const bool is_taken = token.lstrip && end <= done;
+    if (!is_taken && (!token.single_word || StandsAlone(text, at, end))) {
       const size_t begin = token.lstrip ? SpaceBegin(text, at, done) : at;
       if (done < begin) {
         RETURN_IF_ERROR(segments({.piece = piece.Slice(done, begin)}));

@@ -16,12 +16,13 @@ ModelDescription distilbert(ModelConfig& config, const Checkpoint&) {
                            .up = "ffn.lin1",
                            .down = "ffn.lin2",
                            .output_norm = "output_layer_norm"};
-  const int64_t width = config.Size({"dim", "hidden_size"}, 768);
+  // Of two names, the one that all families share counts.
+  const int64_t width = config.Size({"hidden_size", "dim"}, 768);
   const EncoderExtents extents{
       .d_model = width,
-      .num_layers = config.NumLayers({"n_layers", "num_hidden_layers"}, 6),
-      .num_heads = config.Divisor({"n_heads", "num_attention_heads"}, width, 12),
-      .d_hidden = config.Size({"hidden_dim", "intermediate_size"}, 3072),
+      .num_layers = config.NumLayers({"num_hidden_layers", "n_layers"}, 6),
+      .num_heads = config.Divisor({"num_attention_heads", "n_heads"}, width, 12),
+      .d_hidden = config.Size({"hidden_dim"}, 3072),
       .epsilon = kEpsilon,
       .activation = config.ActivationOf({"activation"}, "gelu")};
   ModelDescription model{.prefix = "distilbert.", .d_model = extents.d_model};

@@ -9,9 +9,8 @@ namespace {
 #define ATTENTION_NAME_FAMILY(name) {#name, families::name},
 constexpr std::pair<const char*, DescribeFamily> kFamilies[] = {
     // Those that differ from another family in name only.
-    {"camembert", families::roberta},
     {"ministral", families::mistral},
-    {"xlm-roberta", families::roberta},
+    {"xlm-roberta", families::camembert},
     ATTENTION_FAMILIES(ATTENTION_NAME_FAMILY)};
 #undef ATTENTION_NAME_FAMILY
 

@@ -11,6 +11,7 @@
 /// The families that have a file.
 #define ATTENTION_FAMILIES(FAMILY) \
   FAMILY(bert)                     \
+  FAMILY(camembert)                \
   FAMILY(causal_self_attention)    \
   FAMILY(distilbert)               \
   FAMILY(gemma2)                   \

@@ -17,12 +17,13 @@ LinearDescription Conv1d(const std::string& name, int64_t in_features, int64_t o
 }  // namespace
 
 ModelDescription gpt2(ModelConfig& config, const Checkpoint&) {
-  const int64_t width = config.Size({"n_embd", "hidden_size"}, 768);
-  const int64_t num_layers = config.NumLayers({"n_layer", "num_hidden_layers"}, 12);
-  const int64_t d_hidden = config.Size({"n_inner", "intermediate_size"}, 4 * width);
+  // Of two names, the one that all families share counts.
+  const int64_t width = config.Size({"hidden_size", "n_embd"}, 768);
+  const int64_t num_layers = config.NumLayers({"num_hidden_layers", "n_layer"}, 12);
+  const int64_t d_hidden = config.Size({"n_inner"}, 4 * width);
   const float epsilon = config.Epsilon({"layer_norm_epsilon"}, 1e-5);
   const auto shape =
-      EqualHeads(width, config.Divisor({"n_head", "num_attention_heads"}, width, 12));
+      EqualHeads(width, config.Divisor({"num_attention_heads", "n_head"}, width, 12));
   const bool is_scaled = config.Flag({"scale_attn_weights"}, true);
   const bool is_scaled_by_layer = config.Flag({"scale_attn_by_inverse_layer_idx"}, false);
   config.Expect("add_cross_attention", false);
@@ -55,7 +56,7 @@ ModelDescription gpt2(ModelConfig& config, const Checkpoint&) {
       .tokens = "wte.weight",
       .vocab_size = config.Size({"vocab_size"}, 50257),
       .positions = "wpe.weight",
-      .num_positions = config.Size({"n_positions", "max_position_embeddings"}, 1024)};
+      .num_positions = config.Size({"max_position_embeddings", "n_positions"}, 1024)};
   model.max_positions = model.embedding->num_positions;
   model.head = {.weight = "lm_head.weight", .is_tied = config.Flag({"tie_word_embeddings"}, true)};
   return model;

@@ -29,7 +29,9 @@ ModelDescription gpt_neox(ModelConfig& config, const Checkpoint&) {
   const bool is_parallel = config.Flag({"use_parallel_residual"}, true);
   const bool has_bias = config.Flag({"attention_bias"}, true);
   const auto shape = EqualHeads(width, config.Divisor({"num_attention_heads"}, width, 64));
-  const std::optional<RotaryDescription> rotary = ReadRope(config, {.head_dim = shape.head_dim,
+  // Of the rotation only: the heads are as wide as the layer and their number say.
+  const int64_t rotated_dim = config.WholeNumber({"head_dim"}, {1, shape.head_dim}, shape.head_dim);
+  const std::optional<RotaryDescription> rotary = ReadRope(config, {.head_dim = rotated_dim,
                                                                     .max_positions = max_positions,
                                                                     .theta_key = "rotary_emb_base",
                                                                     .partial_key = "rotary_pct",

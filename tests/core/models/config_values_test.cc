@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/models/load_model.h"
@@ -144,6 +145,57 @@ TEST_F(ConfigValuesTest, LongRopeThatIsNotLongerHasNoMagnitude) {
   const auto loaded = LoadWith("models/llama-rope-longrope", {{"rope_scaling", rope}});
   ASSERT_THAT(loaded.status(), IsOk());
   EXPECT_EQ(RotaryOf(*loaded).magnitude, 1);
+}
+
+TEST_F(ConfigValuesTest, OfTwoNamesTheOneThatAllFamiliesShareCounts) {
+  for (const char* const family : {"models/gpt2", "models/distilbert"}) {
+    const auto loaded = LoadWith(family, {{"num_attention_heads", 2}, {"num_hidden_layers", 1}});
+    ASSERT_THAT(loaded.status(), IsOk()) << family;
+    EXPECT_EQ(loaded->model->layer(0).shape().num_heads, 2) << family;
+    EXPECT_EQ(loaded->model->info().layers.size(), 1u) << family;
+  }
+}
+
+TEST_F(ConfigValuesTest, TheFeedForwardOfSomeFamiliesHasOneNameOnly) {
+  for (const char* const family : {"models/gpt2", "models/distilbert"}) {
+    EXPECT_THAT(LoadWith(family, {{"intermediate_size", 77}}).status(), IsOk()) << family;
+  }
+}
+
+TEST_F(ConfigValuesTest, HeadDimOfGptNeoXIsThatOfTheRotationAlone) {
+  const auto loaded = LoadWith("models/gpt_neox", {{"head_dim", 8}, {"rotary_pct", 0.5}});
+  ASSERT_THAT(loaded.status(), IsOk());
+  EXPECT_EQ(loaded->model->layer(0).shape().head_dim, 16);
+  EXPECT_EQ(RotaryOf(*loaded).dim, 4);
+  EXPECT_THAT(LoadWith("models/gpt_neox", {{"head_dim", 17}}).status(),
+              StatusIs(kInvalid, HasSubstr("head_dim: expected a whole number of 1 to 16")));
+}
+
+TEST_F(ConfigValuesTest, APartialRotationReplacesTheFamilysOwnKeyWhereItIsScaled) {
+  const auto rotated = [this](const json& changes) {
+    const auto loaded = LoadWith("models/gpt_neox", changes);
+    EXPECT_THAT(loaded.status(), IsOk()) << changes;
+    return loaded.ok() ? RotaryOf(*loaded).dim : 0;
+  };
+  const json scaled = {{"rope_type", "linear"}, {"factor", 2.0}};
+  json part = scaled;
+  part["partial_rotary_factor"] = 0.75;
+  EXPECT_EQ(rotated({{"partial_rotary_factor", 0.5}}), 4) << "rotary_pct is 0.25";
+  EXPECT_EQ(rotated({{"partial_rotary_factor", 0.5}, {"rope_scaling", scaled}}), 8);
+  EXPECT_EQ(rotated({{"partial_rotary_factor", 0.5}, {"rope_scaling", part}}), 8);
+  EXPECT_EQ(rotated({{"rope_scaling", part}}), 12);
+  EXPECT_EQ(rotated({{"rope_scaling", scaled}}), 4);
+}
+
+TEST_F(ConfigValuesTest, RobertaAndItsRelativesHaveVocabulariesOfTheirOwn) {
+  for (const auto& [type, size] : {std::pair("roberta", "50265"), std::pair("camembert", "30522"),
+                                   std::pair("xlm-roberta", "30522")}) {
+    json config = ConfigOf("models/xlm-roberta");
+    config["model_type"] = type;
+    config.erase("vocab_size");
+    EXPECT_THAT(LoadAs("models/xlm-roberta", config).status(), StatusIs(kInvalid, HasSubstr(size)))
+        << "which the tensors are not made for";
+  }
 }
 
 TEST_F(ConfigValuesTest, APartialRotationIsRefusedWhereTheKindHasNone) {
