@@ -261,13 +261,57 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
   const auto found = FindParked(token);
   if (found == parked_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
-        "open.resume_token: expected the token of a session that waits to be resumed, found "
-        "another: its session may have expired, or the old stream has not ended yet");
+        "open.resume_token: expected the token of a session that can be resumed, found another: "
+        "its "
+        "session may have expired, or another stream has resumed it");
   }
   RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = std::move(found->second.parked);
   parked_.erase(found);
   return parked;
+}
+
+void SessionTable::Hold(const std::string& token, Held held) {
+  std::map<std::string, HeldEntry> entry;
+  entry.emplace(token, HeldEntry{std::move(held), {}});
+  MutexLock lock(mutex_);
+  held_.merge(entry);
+}
+
+void SessionTable::ForgetEarlierToken(const std::string& token) {
+  MutexLock lock(mutex_);
+  if (const auto found = held_.find(token); found != held_.end()) {
+    found->second.held.earlier_token.clear();
+  }
+}
+
+SessionTable::Waiters SessionTable::EndHold(const std::string& token) {
+  MutexLock lock(mutex_);
+  const auto entry = held_.extract(token);
+  return entry.empty() ? Waiters() : std::move(entry.mapped().waiters);
+}
+
+bool SessionTable::TakeOver(const std::string& token, const std::string& tenant,
+                            absl::FunctionRef<absl::Status(const Session&)> check,
+                            std::function<void()> then) {
+  std::function<void()> end;
+  {
+    MutexLock lock(mutex_);
+    const auto found = std::ranges::find_if(held_, [&](const auto& entry) {
+      return entry.first == token || entry.second.held.earlier_token == token;
+    });
+    if (token.empty() || found == held_.end() || found->second.held.tenant != tenant) {
+      return false;
+    }
+    const std::shared_ptr<const Session> session = found->second.held.session.lock();
+    if (session == nullptr || !check(*session).ok()) {
+      return false;
+    }
+    end = found->second.held.end;
+    found->second.waiters.push_back(std::move(then));
+  }
+  end();
+  return true;
 }
 
 std::string SessionTable::MakeResumeToken() {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -105,6 +106,28 @@ class SessionTable {
   /// belongs to another tenant; the errors of `check`, after which the session stays parked.
   absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
                               absl::FunctionRef<absl::Status(const Session&)> check);
+  /// A resumable session on an open stream.
+  struct Held {
+    std::weak_ptr<const Session> session;
+    /// The tenant that may resume it, and the token by which it was resumed: as of Parked.
+    std::string tenant = {};
+    std::string earlier_token = {};
+    /// Ends the stream soon, so that it parks the session; any thread, also after the stream's end.
+    std::function<void()> end;
+  };
+  using Waiters = std::list<std::function<void()>>;
+  /// Lets others take the session over from its stream, until EndHold.
+  void Hold(const std::string& token, Held held);
+  /// Forgets the earlier token of a session that is held: its caller has the new one.
+  void ForgetEarlierToken(const std::string& token);
+  /// Returns the functions that wait for the session, which the caller calls. The stream has parked
+  /// it, or it has ended.
+  Waiters EndHold(const std::string& token);
+  /// Ends the stream that holds a session, so that it can be taken: calls `then` when its stream
+  /// has given it up. Returns false, and calls nothing, if no stream holds a session that this
+  /// caller could Take.
+  bool TakeOver(const std::string& token, const std::string& tenant,
+                absl::FunctionRef<absl::Status(const Session&)> check, std::function<void()> then);
   /// Makes room in the memory: of the parked sessions of the account and of accounts that have more
   /// memory, ends the one whose time is over first. Returns false when there is none.
   bool EndOneParkedFor(const std::string& account);
@@ -124,6 +147,10 @@ class SessionTable {
   struct ParkedUntil {
     Parked parked;
     TimePoint end;
+  };
+  struct HeldEntry {
+    Held held;
+    Waiters waiters;
   };
 
   void Leave(const std::string& account);
@@ -163,6 +190,7 @@ class SessionTable {
   /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ParkedUntil> parked_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, HeldEntry> held_ ABSL_GUARDED_BY(mutex_);
   /// When Expire looks at the parked sessions next, unless it is woken.
   TimePoint next_end_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
   bool has_removed_prefixes_ ABSL_GUARDED_BY(mutex_) = false;

@@ -30,6 +30,8 @@ const CHANNEL: ChannelOptions = {
   "grpc.max_receive_message_length": -1,
   "grpc.max_send_message_length": -1,
   "grpc-node.flow_control_window": 4 << 20,
+  // Each client has a connection of its own: a server bounds the calls of a connection, and sessions take theirs for long.
+  "grpc.use_local_subchannel_pool": 1,
   // A broken connection is noticed within 15 s, and a server that is back is found within 3 s.
   "grpc.keepalive_time_ms": 10_000,
   "grpc.keepalive_timeout_ms": 5_000,

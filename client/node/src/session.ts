@@ -39,7 +39,7 @@ interface Waiting {
 export class Session {
   /** The token that opens the session again after a break: keep it secret. Empty without resumeTtlMs. */
   resumeToken = "";
-  /** The number of tokens of sequence 0 when the session was opened: 0 unless it was resumed. */
+  /** The number of tokens of sequence 0, as the last answer about it says. */
   length = 0;
   /** The maximum size of the message of an action. A larger one is not sent: RESOURCE_EXHAUSTED. 0: an old server does not tell. */
   maxMessageBytes = 0;
@@ -63,7 +63,6 @@ export class Session {
     try {
       const opened = await session.act({ open });
       session.resumeToken = opened.resumeToken;
-      session.length = opened.length;
       session.maxMessageBytes = opened.maxMessageBytes;
       return session;
     } catch (failure) {
@@ -218,7 +217,7 @@ export class Session {
       return Promise.reject(new AttendError("RESOURCE_EXHAUSTED", text));
     }
     return new Promise((resolve, reject) => {
-      const late = new AttendError("DEADLINE_EXCEEDED", `server ${this.server}: no answer within ${this.timeoutMs} ms`);
+      const late = new AttendError("DEADLINE_EXCEEDED", `server ${this.server}: no answer within ${this.timeoutMs} ms, so the session has ended`);
       const timer = alarm(this.timeoutMs, () => this.break(late));
       this.waiting.set(id, { parts, timer, resolve, reject });
       this.#call.write(bytes);
@@ -247,6 +246,7 @@ export class Session {
     this.waiting.delete(message.id);
     clearTimeout(waiting.timer);
     if (result.code === 0) {
+      this.length = message.sequence === 0 ? result.length : this.length;
       return waiting.resolve(result);
     }
     waiting.reject(new AttendError(codeName(result.code), result.message, result.retryAfterMs || undefined));

@@ -34,6 +34,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
                       bool only_if_idle) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return cancellation_.is_set(); }
+  /// Cancels the call as its client could. Any thread.
+  void Cancel() { context_.TryCancel(); }
   /// Returns a function that ends the call of a client that does not read answers. It may be called
   /// after the call's end.
   std::function<void()> GiveUp();

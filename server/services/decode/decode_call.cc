@@ -124,19 +124,8 @@ void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
 }
 
 void DecodeCall::Enter(const ActionPointer& action) {
-  const v1::DecodeRequest& request = action->request.message;
-  if (request.has_open()) {
-    Encoder encoder;
-    v1::DecodeResponse response;
-    const absl::Status status = Contain(kWork, [&] {
-      response.mutable_result()->set_max_message_bytes(environment_.unary_limit.max_bytes);
-      return session_.Open(*action, environment_.models, *response.mutable_result());
-    });
-    if (status.ok()) {
-      Answer(action, status, response, encoder);
-    } else {
-      Answer(action, status);
-    }
+  if (action->request.message.has_open()) {
+    Open(action, MayTakeOver::kYes);
     return;
   }
   const absl::StatusOr<SessionSequence*> sequence =
@@ -146,6 +135,36 @@ void DecodeCall::Enter(const ActionPointer& action) {
   } else if (*sequence != nullptr) {
     RunAction(action, **sequence);
   }
+}
+
+void DecodeCall::Open(const ActionPointer& action, MayTakeOver may_take_over) {
+  Encoder encoder;
+  v1::DecodeResponse response;
+  const absl::Status status = Contain(kWork, [&] {
+    response.mutable_result()->set_max_message_bytes(environment_.unary_limit.max_bytes);
+    const auto end_stream = [self = weak_from_this()] {
+      if (const std::shared_ptr<DuplexCall> call = self.lock()) {
+        call->Cancel();
+      }
+    };
+    return session_.Open(*action, environment_.models, end_stream, *response.mutable_result());
+  });
+  if (status.ok()) {
+    Answer(action, status, response, encoder);
+  } else if (!absl::IsNotFound(status) || may_take_over == MayTakeOver::kNo || !TakesOver(action)) {
+    Answer(action, status);
+  }
+}
+
+bool DecodeCall::TakesOver(const ActionPointer& action) {
+  bool takes_over = false;
+  ContainVoid(kWork, [&] {
+    takes_over = session_.TakeOver(*action, [this, self = shared_from_this(), action] {
+      const Hold hold(*this);
+      Open(action, MayTakeOver::kNo);
+    });
+  }).IgnoreError();
+  return takes_over;
 }
 
 void DecodeCall::RunAction(const ActionPointer& action, SessionSequence& sequence) {

@@ -103,6 +103,16 @@ void SetOutputs(const v1::DecodeStep& step, bool has_logits, v1::AttendRequest& 
   }
 }
 
+// Leaves out query rows whose output nobody gets. Without a model, keys and values do not depend on
+// them.
+void DropQuery(const v1::DecodeStep& step, AttendPlan& plan) {
+  PlannedSequence& sequence = plan.sequences[0];
+  if (step.no_output() && plan.model == nullptr && sequence.key.rows > 0) {
+    sequence.query.rows = sequence.output.rows = 0;
+    plan.output_shape[plan.output_shape.size() - 3] = 0;  // heads and their width follow the rows
+  }
+}
+
 // Returns the step as a request of one sequence.
 Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, const SessionPlan& session) {
   const v1::DecodeStep& step = received.step;
@@ -143,6 +153,7 @@ absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const S
   if (rows.query.rows == 0 && rows.key.rows == 0) {
     return absl::InvalidArgumentError("step: expected at least one token, found none");
   }
+  DropQuery(received.step, request);
   return request;
 }
 

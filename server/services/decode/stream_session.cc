@@ -51,7 +51,7 @@ absl::Status CheckRight(const Caller& caller, const Session& session) {
 }
 
 absl::Status StreamSession::Open(DecodeAction& action, const ModelRepository& models,
-                                 v1::DecodeResult& result) {
+                                 std::function<void()> end_stream, v1::DecodeResult& result) {
   if (const int64_t number = action.request.message.sequence(); number != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("sequence: expected 0 for `open`, found ", number));
@@ -67,7 +67,21 @@ absl::Status StreamSession::Open(DecodeAction& action, const ModelRepository& mo
                       : Resume(action, result));
   MutexLock lock(mutex_);
   action.session = session_;
+  if (!resume_token_.empty()) {
+    // Without memory for it, the session can be resumed when this stream has ended.
+    ContainVoid("opening the session", [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      table_.Hold(resume_token_,
+                  {session_, action.caller.tenant, earlier_token_, std::move(end_stream)});
+    }).IgnoreError();
+  }
   return absl::OkStatus();
+}
+
+bool StreamSession::TakeOver(const DecodeAction& action, std::function<void()> then) {
+  return table_.TakeOver(
+      action.request.message.open().resume_token(), action.caller.tenant,
+      [&action](const Session& session) { return CheckRight(action.caller, session); },
+      std::move(then));
 }
 
 absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepository& models,
@@ -151,7 +165,10 @@ absl::StatusOr<SessionSequence*> StreamSession::Claim(const ActionPointer& actio
                      ActionName(action->request.message)));
   }
   action->session = session_;
-  earlier_token_.clear();
+  if (!earlier_token_.empty()) {
+    table_.ForgetEarlierToken(resume_token_);
+    earlier_token_.clear();
+  }
   const int64_t number = action->request.message.sequence();
   ASSIGN_OR_RETURN(SessionSequence* const sequence, session_->Find(number));
   if (sequence->is_busy) {
@@ -281,7 +298,20 @@ void StreamSession::LeaveForGood() {
 }
 
 void StreamSession::Leave(bool is_clean, const std::string& tenant) {
-  MutexLock lock(mutex_);
+  SessionTable::Waiters waiters;
+  {
+    MutexLock lock(mutex_);
+    ParkOrEnd(is_clean, tenant);
+    waiters = table_.EndHold(resume_token_);
+  }
+  for (const std::function<void()>& go_on : waiters) {
+    if (const absl::Status status = ContainVoid("resuming a session", go_on); !status.ok()) {
+      LogFailure(status);
+    }
+  }
+}
+
+void StreamSession::ParkOrEnd(bool is_clean, const std::string& tenant) {
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
     const absl::Status parked = ContainVoid("keeping the session", [&] {
       table_.Park(resume_token_,

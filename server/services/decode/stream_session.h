@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -29,9 +30,14 @@ class StreamSession {
   /// The table outlives this.
   explicit StreamSession(SessionTable& table) : table_(table) {}
 
-  /// Opens a new session, or resumes a parked one, and sets it in the action. FAILED_PRECONDITION
-  /// when there is a session already; errors of PlanSession and the table.
-  absl::Status Open(DecodeAction& action, const ModelRepository& models, v1::DecodeResult& result);
+  /// Opens a new session, or resumes a parked one, and sets it in the action. `end_stream` is
+  /// SessionTable::Held::end. FAILED_PRECONDITION when there is a session already; errors of
+  /// PlanSession and the table.
+  absl::Status Open(DecodeAction& action, const ModelRepository& models,
+                    std::function<void()> end_stream, v1::DecodeResult& result);
+  /// Ends another stream that holds the session that the action is to resume. Returns false if
+  /// there is none; otherwise calls `then` when the action can be tried again.
+  bool TakeOver(const DecodeAction& action, std::function<void()> then);
 
   /// Sets the session of an action that is refused before Claim; null before Open.
   void Identify(DecodeAction& action);
@@ -68,13 +74,14 @@ class StreamSession {
   /// Ends a session that cannot be resumed. REQUIRES: no action is running, nor will be.
   void LeaveForGood();
   /// Ends the stream. A session that was opened to be resumed is parked for the tenant, unless the
-  /// stream ended cleanly.
+  /// stream ended cleanly. Streams that wait for the session go on.
   void Leave(bool is_clean, const std::string& tenant);
 
  private:
   absl::Status OpenNew(const DecodeAction& action, const ModelRepository& models,
                        v1::DecodeResult& result);
   absl::Status Resume(const DecodeAction& action, v1::DecodeResult& result);
+  void ParkOrEnd(bool is_clean, const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Reserves the action's bytes in the limit of waiting actions. RESOURCE_EXHAUSTED if it may not
   /// wait.
   absl::Status ReserveWaiting(DecodeAction& action) const;

@@ -81,7 +81,11 @@ class SessionTest(ServedTest):
             second = session.step(token_ids=[3, 4], sequence=2, model_output="logits").output
             np.testing.assert_array_equal(first[0], second[1])
             self.assertEqual(session.release(7).usage.sequences, 3)
+            self.assertEqual(session.length, 3)  # sequence 0 is as it was
             self.assertEqual(session.step(token_ids=[5]).length, 4)
+            self.assertEqual(session.length, 4)
+            session.truncate(1)
+            self.assertEqual(session.length, 1)
 
     def test_a_number_is_free_unless_its_sequence_exists(self):
         with self.client.session(model="gpt2") as session:

@@ -306,6 +306,40 @@ TEST(DecodeTest, KeepsKeysAndValuesInLessMemoryWhenAsked) {
   }
 }
 
+TEST(DecodeTest, KeysWithoutAnOutputAreOnlyAppended) {
+  InProcessServer server({.threads = 1});
+  AttendClient client(server.NewChannel());
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {90, 2, 16});
+  const auto step = [&rows](int64_t first, int64_t count, bool no_output) {
+    v1::DecodeRequest request;
+    v1::QueryKeyValue& input = *request.mutable_step()->mutable_query_key_value();
+    for (v1::Tensor* const tensor :
+         {input.mutable_query(), input.mutable_key(), input.mutable_value()}) {
+      tensor->set_dtype(v1::FP32);
+      for (const int64_t extent : {count, int64_t{2}, int64_t{16}}) {
+        tensor->add_shape(extent);
+      }
+      tensor->set_data(rows.as<float>() + first * 32, count * 32 * sizeof(float));
+    }
+    request.mutable_step()->set_no_output(no_output);
+    return request;
+  };
+  const auto answers = [&](bool no_output) {
+    DecodeStream stream(server.NewChannel());
+    v1::DecodeRequest open;
+    open.mutable_open()->mutable_heads()->set_num_heads(2);
+    open.mutable_open()->mutable_heads()->set_head_dim(16);
+    stream.Must(open);
+    const int64_t before = client.Statistics().batch_tokens();
+    EXPECT_EQ(stream.Must(step(0, 80, no_output)).result.length(), 80);
+    EXPECT_EQ(client.Statistics().batch_tokens() - before, no_output ? 0 : 80);
+    return stream.Must(step(80, 10, false)).rows;
+  };
+  const std::string quiet = answers(true);
+  EXPECT_EQ(quiet.size(), 10 * 32 * sizeof(float));
+  EXPECT_TRUE(quiet == answers(false));
+}
+
 TEST(DecodeTest, AnyClientCanReadTheAnswerToALongPrompt) {
   InProcessServer server({.threads = 2});
   const Tensor rows = SeededTensor(1, Dtype::kF32, {3000, kDemoWidth});

@@ -1,8 +1,10 @@
 // What becomes of a session when its stream ends: broken, idle, or because the server drains.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,6 +59,63 @@ TEST(StreamEndTest, ASessionOutlivesABrokenStreamWhenAskedTo) {
   EXPECT_EQ(thief.Do(Resuming(token)).code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(stream.End().ok()) << "an end that was meant leaves nothing";
   EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 0; }));
+}
+
+// As after a network that fails without a word: the server does not know that the stream is broken.
+TEST(StreamEndTest, ASessionIsTakenOverFromAStreamThatHasNotEnded) {
+  InProcessServer server({.threads = 2});
+  AttendClient client(server.NewChannel());
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {60, kDemoWidth});
+  std::vector<std::unique_ptr<DecodeStream>> streams;
+  const auto stream = [&]() -> DecodeStream& {
+    streams.push_back(std::make_unique<DecodeStream>(server.NewChannel()));
+    return *streams.back();
+  };
+  const std::string first = stream().Must(OpenToResume()).result.resume_token();
+  std::string output = streams[0]->Must(RowsStep(rows, 0, 40)).rows;
+  const DecodeAnswer resumed = stream().Must(Resuming(first));
+  EXPECT_EQ(resumed.result.length(), 40);
+  EXPECT_EQ(streams[0]->End().error_code(), grpc::CANCELLED);
+  // The answer to that was lost: the first token still counts, until the caller shows the new one.
+  const std::string third = stream().Must(Resuming(first)).result.resume_token();
+  EXPECT_NE(third, resumed.result.resume_token());
+  output += streams[2]->Must(RowsStep(rows, 40, 20)).rows;
+  for (const std::string& old : {first, resumed.result.resume_token()}) {
+    EXPECT_EQ(stream().Do(Resuming(old)).code(), absl::StatusCode::kNotFound);
+  }
+  stream().Must(Resuming(third));
+  DecodeStream whole(server.NewChannel());
+  whole.Must(OpenModel("demo"));
+  EXPECT_TRUE(output == whole.Must(RowsStep(rows, 0, 60)).rows);
+  EXPECT_EQ(client.Statistics().sessions(), 2);
+  EXPECT_TRUE(streams.back()->End().ok());
+  EXPECT_TRUE(whole.End().ok());
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 0; }));
+}
+
+TEST(StreamEndTest, OfManyWhoTakeASessionOverEachGetsAnAnswerAndOneKeepsIt) {
+  InProcessServer server({.threads = 2});
+  AttendClient client(server.NewChannel());
+  DecodeStream holder(server.NewChannel());
+  const std::string token = holder.Must(OpenToResume()).result.resume_token();
+  std::vector<std::thread> takers;
+  std::atomic<int> taken = 0, refused = 0;
+  for (int i = 0; i < 8; ++i) {
+    takers.emplace_back([&] {
+      DecodeStream stream(server.NewChannel());
+      const auto answer =
+          stream.TrySend(Resuming(token)) ? stream.Read() : std::optional<DecodeAnswer>();
+      ++(answer.has_value() && answer->result.code() == 0 ? taken : refused);
+      stream.Cancel();
+    });
+  }
+  for (std::thread& taker : takers) {
+    taker.join();
+  }
+  EXPECT_GE(taken, 1);
+  EXPECT_EQ(taken + refused, 8);
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().parked_sessions() == 1; }));
+  EXPECT_EQ(client.Statistics().sessions(), 1);
 }
 
 TEST(StreamEndTest, ASessionWhoseResumeHadNoAnswerIsResumedByTheSameToken) {

@@ -31,6 +31,7 @@ class Action(Generic[T]):
         refused: Callable[[AttendError], None] = lambda _: None,
     ):
         self.id: int = request.message.id
+        self.sequence: int = request.message.sequence
         self.parts = parts
         self._request = request
         self._finish = finish

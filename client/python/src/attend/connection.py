@@ -160,6 +160,8 @@ _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     # Large windows and frames from the first call on, instead of after a slow start.
     ("grpc.http2.lookahead_bytes", 4 << 20),
     ("grpc.http2.max_frame_size", 1 << 20),
+    # Each client has a connection of its own: a server bounds the calls of a connection, and sessions take theirs for long.
+    ("grpc.use_local_subchannel_pool", 1),
     # A broken connection is noticed within 15 s, and a server that is back is found within 3 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),

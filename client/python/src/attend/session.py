@@ -72,7 +72,7 @@ class Session:
         self.resume_token = ""
         """The token that opens the session again after a break: keep it secret. Empty without resume_ttl."""
         self.length = 0
-        """The number of tokens of sequence 0 when the session was opened: 0 unless it was resumed."""
+        """The number of tokens of sequence 0, as the last answer about it says."""
         self.max_message_bytes = 0
         """The maximum size of the message of an action. A larger one is not sent: ResourceExhausted. 0: an old server does not tell."""
         self._open()
@@ -108,7 +108,6 @@ class Session:
             self.cancel()
             raise
         self.resume_token = opened.resume_token
-        self.length = opened.length
         self.max_message_bytes = opened.max_message_bytes
 
     def _begin(self) -> Any:
@@ -195,9 +194,11 @@ class Session:
                 if isinstance(result, AttendError):
                     raise result
                 if result is not None:
+                    if action.sequence == 0:
+                        self.length = getattr(result, "length", self.length)
                     return result
         except TimeoutError:
-            late = DeadlineExceeded(f"server {self._server}: no answer within {self._timeout:g} s")
+            late = DeadlineExceeded(f"server {self._server}: no answer within {self._timeout:g} s, so the session has ended")
             raise self._break(late) from None
         except MalformedMessage as error:
             raise self._break(Internal(f"malformed answer: {error}")) from None
