@@ -28,6 +28,7 @@ class ClosedLoop {
     events_.ShutDown();
     LoadResult result = recorder_.Finish();
     result.gave_up = gave_up_;
+    Complete(result);
     return result;
   }
 
@@ -42,6 +43,9 @@ class ClosedLoop {
   virtual void StartAll() = 0;
   /// Takes an event of a lane, and starts it again unless the load is over.
   virtual void Take(AnyLane& lane, bool ok) = 0;
+
+  /// Adds to the result what the recorder does not know.
+  virtual void Complete(LoadResult& /*result*/) {}
 
   /// Notes that an answer or a failure came.
   void Advance(Clock::time_point now) {

@@ -1,8 +1,10 @@
 #include "client/load/decode_load.h"
 
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/lib/request_codec.h"
 #include "client/load/closed_loop.h"
 #include "client/load/load_channels.h"
@@ -18,6 +20,7 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
              const std::vector<std::shared_ptr<grpc::Channel>>& channels)
       : ClosedLoop(options, control),
         session_(session),
+        options_(options),
         session_timeout_(options.timeout * (session.options.steps + 2)) {
     for (int i = 0; i < options.concurrency; ++i) {
       lanes_.push_back(
@@ -48,6 +51,9 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
         CountStep(lane, now);
         break;
       case DecodeLane::Event::kOpened:
+        if (!IsOver(now)) {
+          opened_.insert(&lane);
+        }
         break;
       case DecodeLane::Event::kEnded:
         TakeEnd(lane, now);
@@ -88,8 +94,25 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
     }
   }
 
+  /// Sessions that never were open are in no other number of the result.
+  void Complete(LoadResult& result) override {
+    const int64_t missing = std::ssize(lanes_) - std::ssize(opened_);
+    if (missing == 0 || options_.requests > 0 || !result.failures.empty()) {
+      return;
+    }
+    FailureTally& tally = result.failures[kNotSent];
+    tally.count = tally.in_window = missing;
+    tally.first_text = absl::StrCat(
+        missing, " of ", lanes_.size(),
+        " sessions were not opened before the load ended: a server accepts some 1,000 on each of "
+        "the ",
+        options_.connections, " connections (--connections)");
+  }
+
   const EncodedSession& session_;
+  const LoadOptions& options_;
   const absl::Duration session_timeout_;
+  std::set<const DecodeLane*> opened_;
   std::vector<std::unique_ptr<DecodeLane>> lanes_;
 };
 

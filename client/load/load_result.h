@@ -39,7 +39,8 @@ struct LoadSample {
 
 using Failures = std::map<std::string, FailureTally>;
 
-/// The key of Failures for requests that were due while too many were in flight.
+/// The key of Failures for requests that were due while too many were in flight, and for sessions
+/// that were not opened before the load ended.
 inline constexpr char kNotSent[] = "NOT_SENT";
 
 /// The phases of the service time of answers, named as the server names them: the first three as it

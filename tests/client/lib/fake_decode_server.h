@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <semaphore>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ namespace attention {
 ///   ends     ends the call after open, OK
 ///   ids      answers top_logits with ids alone
 ///   refuses  refuses every step for 1.5 s, RESOURCE_EXHAUSTED
+///   pairs    has two sessions at a time: others are opened when one of them ends
 class FakeDecodeServer : public v1::AttentionService::Service {
  public:
   const std::string& address() const { return server_.address(); }
@@ -44,6 +46,9 @@ class FakeDecodeServer : public v1::AttentionService::Service {
       if (request.has_open()) {
         session.mode = request.open().model();
         session.lengths[0] = 0;
+        if (session.mode == "pairs") {
+          pairs_.acquire();
+        }
       }
       if (session.mode == "silent" && !request.has_open()) {
         continue;
@@ -55,6 +60,9 @@ class FakeDecodeServer : public v1::AttentionService::Service {
       if (session.mode == "ends") {
         return grpc::Status::OK;
       }
+    }
+    if (session.mode == "pairs") {
+      pairs_.release();
     }
     return context->IsCancelled() ? grpc::Status::CANCELLED : grpc::Status::OK;
   }
@@ -133,6 +141,7 @@ class FakeDecodeServer : public v1::AttentionService::Service {
     }
   }
 
+  std::counting_semaphore<> pairs_{2};
   std::atomic<int64_t> num_sessions_{0};
   LoopbackServer server_{*this};
 };

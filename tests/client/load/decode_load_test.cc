@@ -72,6 +72,25 @@ TEST_F(DecodeLoadTest, SessionsFollowEachOtherAndStepsAreCounted) {
   EXPECT_FALSE(result.gave_up);
 }
 
+TEST_F(DecodeLoadTest, SessionsThatWereNotOpenedAreCounted) {
+  LoadOptions options = Options();
+  options.requests = 0;
+  options.duration = absl::Milliseconds(300);
+  const auto session = EncodeSession([&] {
+    AttendRequest like;
+    like.model = "pairs";
+    like.input = HiddenStatesInput{&rows_};
+    return *DecodePlan::Make(like, {.prefill = 5, .steps = 1'000'000, .step_tokens = 2}, 1);
+  }());
+  ASSERT_THAT(session, IsOk());
+  const auto result = RunDecodeLoad(*session, options, {});
+  ASSERT_THAT(result, IsOk());
+  ASSERT_THAT(result->failures, ElementsAre(Key(kNotSent)));
+  EXPECT_GE(result->failures.at(kNotSent).count, 1) << "all three on a machine that stalls";
+  EXPECT_THAT(result->failures.at(kNotSent).first_text,
+              HasSubstr("of 3 sessions were not opened before the load ended"));
+}
+
 TEST_F(DecodeLoadTest, PromptsAndStepsHaveRecords) {
   LoadOptions options = Options();
   options.keeps_records = true;

@@ -362,7 +362,9 @@ describe("session", () => {
     assert.deepEqual(second.output.rows(1, 2).data, first.output.data);
     assert.equal((await session.release(7)).usage.sequences, 3);
     await assert.rejects(session.truncate(99), { code: "INVALID_ARGUMENT", message: /truncate.length: expected 0 to 3/ });
+    assert.equal(session.length, 3); // sequence 0 is as it was
     assert.equal((await session.step({ tokenIds: [5] })).length, 4);
+    assert.equal(session.length, 4);
     await session.close();
   });
 
