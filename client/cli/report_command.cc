@@ -24,7 +24,7 @@ charts one level each: the highest that met its targets.
 Examples:
   attend bench -c 8 --json before.json
   attend report before.json                             # the same text again
-  attend report before.json after.json --html cmp.html  # side by side
+  attend report before.json after.json --html cmp.html  # both
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.)";
 
@@ -69,8 +69,7 @@ absl::Status Report(const ReportFlags& flags) {
 
 void AddReportCommand(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<ReportFlags>();
-  CLI::App* const command =
-      app.add_subcommand("report", "Show results of `bench`, one or several side by side");
+  CLI::App* const command = app.add_subcommand("report", "Show results of `bench`, one or several");
   HelpGroup group(*command);
   group.Value("RESULT", flags->files, "FILE", "A result of bench --json")->required();
   group.Value("--html", flags->html, "FILE", "Write a page of charts; - is standard output")

@@ -92,7 +92,7 @@ std::string KvMemory::Describe(const KvGrowth& growth) const {
         (whole_ == nullptr ? *this : *whole_).used_bytes(), " of ", max_bytes_,
         " bytes in use, in pages of so many sizes that their slabs take all memory");
   }
-  return absl::StrCat(free_bytes(), " of ", max_bytes_, " bytes");
+  return absl::StrCat(free_bytes(), " bytes free of ", max_bytes_);
 }
 
 SlabArena::Slot KvMemory::Take(size_t bytes, size_t credit_bytes) {

@@ -33,7 +33,8 @@ absl::StatusOr<HealthCheckResponse> Check(const HealthRegistry& registry,
   response.set_status(StatusOf(registry, request.service()));
   if (response.status() == HealthCheckResponse::SERVICE_UNKNOWN) {
     return absl::NotFoundError(
-        absl::StrCat("service: expected empty, a service's full name or model/NAME, found \"",
+        absl::StrCat("service: expected empty, the full name of a service that is served, or "
+                     "model/NAME of a model that is known, found \"",
                      request.service(), "\""));
   }
   return response;

@@ -166,17 +166,21 @@ int64_t StepMessages(const AttendPlan& plan) {
 
 // Refuses fields that would make several sequences, or more than the sequence.
 absl::Status CheckStepInput(const v1::AttendRequest& request) {
-  const auto expect_none = [](bool is_there, const char* field) {
-    return is_there ? Wrong(FieldPath{field}, ": expected none in a session, found some")
-                    : absl::OkStatus();
+  const auto expect_none = [](int found, const char* field) {
+    return found == 0 ? absl::OkStatus()
+                      : Wrong(FieldPath{field},
+                              ": expected none in a session, whose steps have one sequence, found ",
+                              found);
   };
   const v1::HiddenStates& rows = request.hidden_states();
-  RETURN_IF_ERROR(expect_none(!rows.lengths().empty(), "hidden_states.lengths"));
-  RETURN_IF_ERROR(expect_none(rows.has_memory(), "hidden_states.memory"));
-  RETURN_IF_ERROR(expect_none(!request.token_ids().lengths().empty(), "token_ids.lengths"));
+  RETURN_IF_ERROR(expect_none(rows.lengths_size(), "hidden_states.lengths"));
+  RETURN_IF_ERROR(expect_none(request.token_ids().lengths_size(), "token_ids.lengths"));
   const v1::QueryKeyValue& qkv = request.query_key_value();
-  RETURN_IF_ERROR(expect_none(!qkv.lengths().empty(), "query_key_value.lengths"));
-  return expect_none(!qkv.kv_lengths().empty(), "query_key_value.kv_lengths");
+  RETURN_IF_ERROR(expect_none(qkv.lengths_size(), "query_key_value.lengths"));
+  RETURN_IF_ERROR(expect_none(qkv.kv_lengths_size(), "query_key_value.kv_lengths"));
+  return rows.has_memory() ? Wrong(FieldPath{"hidden_states.memory"},
+                                   ": expected none in a session, found a tensor")
+                           : absl::OkStatus();
 }
 
 // Places the rows of a step behind the cached tokens, each with its key. With explicit positions

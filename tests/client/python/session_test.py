@@ -84,6 +84,9 @@ class SessionTest(ServedTest):
             self.assertEqual(session.length, 3)  # sequence 0 is as it was
             self.assertEqual(session.step(token_ids=[5]).length, 4)
             self.assertEqual(session.length, 4)
+            self.assertEqual(session.step(token_ids=np.array([[5, 6]])).length, 6)  # a list of one sequence
+            with self.assertRaisesRegex(attend.InvalidArgument, "token_ids.lengths: .* one sequence, found 2"):
+                session.step(token_ids=[[1], [2]])
             session.truncate(1)
             self.assertEqual(session.length, 1)
 

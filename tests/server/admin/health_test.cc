@@ -60,8 +60,10 @@ TEST_F(HealthTest, CheckDoesNotFindAnUnknownName) {
   HealthCheckResponse response;
   const grpc::Status status = Check("model/none", &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(status.error_message(),
-            "service: expected empty, a service's full name or model/NAME, found \"model/none\"");
+  EXPECT_EQ(
+      status.error_message(),
+      "service: expected empty, the full name of a service that is served, or model/NAME of a "
+      "model that is known, found \"model/none\"");
 }
 
 TEST_F(HealthTest, WatchTellsThatANameIsUnknownAndStays) {

@@ -128,7 +128,8 @@ TEST(SessionRefusalTest, SaysWhatIsWrongWithAStep) {
         "step.input: expected hidden_states, token_ids, text or query_key_value, found none of "
         "them"},
        {with_lengths, kInvalidArgument,
-        "step.hidden_states.lengths: expected none in a session, found some"},
+        "step.hidden_states.lengths: expected none in a session, whose steps have one sequence, "
+        "found 1"},
        {with_logits, kInvalidArgument,
         "step.top_logits: expected 0 in a session without logits (a layer, or a model without "
         "Model.has_logits), found 3"},

@@ -74,6 +74,8 @@ def step_request(hidden_states: Any, keywords: Mapping[str, Any]) -> Request:
     message.step.SetInParent()
     writer = TensorWriter()
     home = _write_input(hidden_states, keywords, message.step, writer)
+    if len(message.step.token_ids.lengths) == 1:  # a list of one sequence
+        del message.step.token_ids.lengths[:]
     _write_fields(("model_output", "top_logits", "no_output"), keywords, message.step)
     message.step.join_parts = True
     return Request(message, writer, home)
