@@ -97,16 +97,15 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
   /// Sessions that never were open are in no other number of the result.
   void Complete(LoadResult& result) override {
     const int64_t missing = std::ssize(lanes_) - std::ssize(opened_);
-    if (missing == 0 || options_.requests > 0 || !result.failures.empty()) {
+    // A load that is over after a number of steps, or is stopped, may end before all are open.
+    if (missing == 0 || options_.requests > 0 || result.was_stopped || result.gave_up) {
       return;
     }
     FailureTally& tally = result.failures[kNotSent];
     tally.count = tally.in_window = missing;
-    tally.first_text = absl::StrCat(
-        missing, " of ", lanes_.size(),
-        " sessions were not opened before the load ended: a server accepts some 1,000 on each of "
-        "the ",
-        options_.connections, " connections (--connections)");
+    tally.first_text = absl::StrCat(missing, " of ", lanes_.size(),
+                                    " sessions were not opened before the load ended, on ",
+                                    options_.connections, " connections (--connections)");
   }
 
   const EncodedSession& session_;

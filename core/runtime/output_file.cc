@@ -35,25 +35,20 @@ std::string TargetOf(const std::string& path) {
   return path;
 }
 
-/// Makes an empty file beside `path`, with the permissions of the file at `path` or those of a new
-/// one, and sets `made` to its name. Returns false, with errno.
-bool MakeBeside(const std::string& path, std::string& made) {
+/// Makes an empty file beside `path`, with the permissions `mode` as far as the process's mask
+/// allows, and sets `made` to its name. Returns false, with errno.
+bool MakeBeside(const std::string& path, mode_t mode, std::string& made) {
   int file = -1;
   errno = EEXIST;
-  for (int i = 0; file < 0 && errno == EEXIST;
-       ++i) {  // of other threads, or of a process that died
+  // Another thread, or a process that died, may have taken a name.
+  for (int i = 0; file < 0 && errno == EEXIST; ++i) {
     made = absl::StrCat(path, ".", getpid(), ".", i, ".part");
-    file = open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file = open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   }
-  if (file < 0) {
-    return false;
+  if (file >= 0) {
+    close(file);
   }
-  struct stat found = {};
-  if (stat(path.c_str(), &found) == 0) {
-    fchmod(file, found.st_mode & 07777);  // another's file cannot be given its permissions
-  }
-  close(file);
-  return true;
+  return file >= 0;
 }
 
 }  // namespace
@@ -62,15 +57,20 @@ absl::Status WriteFile(const std::string& name, const std::vector<absl::string_v
   const std::string path = TargetOf(name);
   const bool is_in_place = IsInPlace(path);
   std::string written = path;
-  errno = 0;
-  if (!is_in_place && !MakeBeside(path, written)) {
+  struct stat replaced = {};
+  const bool replaces = !is_in_place && stat(path.c_str(), &replaced) == 0;
+  if (!is_in_place && !MakeBeside(path, replaces ? 0600 : 0666, written)) {
     return CannotBeWritten(name, errno);
   }
+  errno = 0;
   std::ofstream file(written, std::ios::binary | std::ios::trunc);
   for (const absl::string_view part : parts) {
     file.write(part.data(), static_cast<std::streamsize>(part.size()));
   }
   file.close();
+  if (replaces) {
+    chmod(written.c_str(), replaced.st_mode & 0777);
+  }
   if (file && (is_in_place || std::rename(written.c_str(), path.c_str()) == 0)) {
     return absl::OkStatus();
   }

@@ -117,7 +117,7 @@ class Batcher::Selection {
     }
     latest_end_ = std::min(latest_end_, latest_end);
     key_ = description.key;
-    tokens_ += TokensOf(description);
+    rows_ += description.num_rows();
     flops_ += description.flops;
     attention_flops_ += description.attention_flops;
     weight_rows_ += description.weight_rows;
@@ -126,16 +126,12 @@ class Batcher::Selection {
   }
 
  private:
-  // A job without rows, which has keys to cache, takes time too.
-  static int64_t TokensOf(const JobDescription& description) {
-    return std::max<int64_t>(1, description.tokens);
-  }
   bool Fits(const JobDescription& description) const {
-    const int64_t tokens = tokens_ + TokensOf(description);
+    const int64_t rows = rows_ + description.num_rows();
     const bool shares_weights = description.key.model != nullptr &&
                                 weight_rows_ + description.weight_rows <= limits_.shared_rows &&
                                 attention_flops_ + description.attention_flops <= limits_.max_flops;
-    return tokens <= limits_.max_tokens &&
+    return rows <= limits_.max_tokens &&
            (shares_weights || flops_ + description.flops <= limits_.max_flops) &&
            cache_bytes_ + description.cache_bytes <= limits_.max_cache_bytes;
   }
@@ -152,7 +148,7 @@ class Batcher::Selection {
   TimePoint latest_end_ = TimePoint::max();
   std::optional<BatchKey> key_;
   bool is_full_ = false;
-  int64_t tokens_ = 0;
+  int64_t rows_ = 0;
   double flops_ = 0;
   double attention_flops_ = 0;
   int64_t weight_rows_ = 0;

@@ -112,6 +112,16 @@ struct JobDescription {
   ModelOutput wanted = ModelOutput::kHiddenStates;
   /// Whether the caller wants rows as soon as they are computed.
   bool wants_rows = false;
+
+  /// Returns the rows that a batch is filled with: the tokens, or of a job without any the keys
+  /// that it caches; at least 1, since any job takes time.
+  int64_t num_rows() const {
+    int64_t keys = 1;
+    for (const JobSequence& sequence : sequences) {
+      keys += sequence.kv_len;
+    }
+    return tokens > 0 ? tokens : keys;
+  }
 };
 
 class HeldReply;

@@ -57,7 +57,7 @@ void RequestQueue::CountEntry(const Entry& entry, int sign) {
   counted_ns_.Add(account, sign * CountedNs(added_ns));
   bytes_.Add(account, sign * job.size_bytes);
   requests_.Add(account, sign);
-  tokens_ += sign * job.tokens;
+  rows_ += sign * job.num_rows();
   flows_.Leave(entry.flow);
 }
 
@@ -107,7 +107,7 @@ void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
   const Entry entry = {std::move(job), {work.added_ns, finish}, place};
   jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
   flow.last_finish = finish;
-  delay_end_ = std::min(delay_end_, LatestStartOf(*entry.job));
+  delay_end_ = std::min({delay_end_, LatestStartOf(*entry.job), description.arrival + delay_});
   CountEntry(entry, 1);
 }
 
@@ -176,6 +176,7 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
   while (jobs_.empty() && lost_.empty() && !is_closed_) {
     changed_.Wait(mutex_);
   }
+  delay_ = patience.delay;
   if (!jobs_.empty() && patience.delay > nanoseconds(0)) {
     delay_end_ = TimePoint::max();
     for (const auto& [order, entry] : jobs_) {
@@ -183,8 +184,7 @@ std::vector<RequestQueue::JobPointer> RequestQueue::WaitAndTake(
       delay_end_ =
           std::min({delay_end_, job.description().arrival + patience.delay, LatestStartOf(job)});
     }
-    while (!is_closed_ && tokens_ < patience.enough_tokens &&
-           changed_.WaitUntil(mutex_, delay_end_)) {
+    while (!is_closed_ && rows_ < patience.enough_rows && changed_.WaitUntil(mutex_, delay_end_)) {
     }
   }
   return TakeLocked([&](const Job& job, const Standing&) { return select(job); });

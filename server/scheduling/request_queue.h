@@ -116,8 +116,8 @@ class RequestQueue {
     /// The maximum time after the arrival of the oldest job. The wait ends earlier for the deadline
     /// of any waiting job.
     std::chrono::nanoseconds delay{0};
-    /// The number of waiting tokens that ends the wait.
-    int64_t enough_tokens = 0;
+    /// The number of waiting rows (JobDescription::num_rows) that ends the wait.
+    int64_t enough_rows = 0;
   };
   /// Waits for a job, and then for further ones as `patience` says. Then takes the jobs that
   /// `select` accepts; it is called for one job after the other, in order, under the queue's lock,
@@ -230,8 +230,9 @@ class RequestQueue {
   AccountShares bytes_ ABSL_GUARDED_BY(mutex_){limits_.max_bytes};
   AccountShares work_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
   AccountShares counted_ns_ ABSL_GUARDED_BY(mutex_){limits_.max_wait_ns};
-  int64_t tokens_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t rows_ ABSL_GUARDED_BY(mutex_) = 0;     // JobDescription::num_rows
   TimePoint delay_end_ ABSL_GUARDED_BY(mutex_);  // until when WaitAndTake waits for jobs
+  std::chrono::nanoseconds delay_ ABSL_GUARDED_BY(mutex_){0};  // Patience::delay of the taker
   WaitSpare spare_ ABSL_GUARDED_BY(mutex_);
   RunningBatch running_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -256,7 +256,12 @@ std::map<std::string, SessionTable::ParkedUntil>::iterator SessionTable::FindPar
 
 absl::StatusOr<SessionTable::Parked> SessionTable::Take(
     const std::string& token, const std::string& tenant,
-    absl::FunctionRef<absl::Status(const Session&)> check) {
+    absl::FunctionRef<absl::Status(const Session&)> check, const std::string& new_token,
+    Held held) {
+  std::map<std::string, HeldEntry> entry;
+  if (!new_token.empty()) {
+    entry.emplace(new_token, HeldEntry{std::move(held), {}});
+  }
   MutexLock lock(mutex_);
   const auto found = FindParked(token);
   if (found == parked_.end() || found->second.parked.tenant != tenant) {
@@ -268,6 +273,10 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
   RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = std::move(found->second.parked);
   parked_.erase(found);
+  for (auto& [_, now] : entry) {
+    now.held.session = parked.session;
+  }
+  held_.merge(entry);
   return parked;
 }
 
@@ -295,6 +304,7 @@ bool SessionTable::TakeOver(const std::string& token, const std::string& tenant,
                             absl::FunctionRef<absl::Status(const Session&)> check,
                             std::function<void()> then) {
   std::function<void()> end;
+  std::shared_ptr<const Session> session;  // released without the lock
   {
     MutexLock lock(mutex_);
     const auto found = std::ranges::find_if(held_, [&](const auto& entry) {
@@ -303,7 +313,7 @@ bool SessionTable::TakeOver(const std::string& token, const std::string& tenant,
     if (token.empty() || found == held_.end() || found->second.held.tenant != tenant) {
       return false;
     }
-    const std::shared_ptr<const Session> session = found->second.held.session.lock();
+    session = found->second.held.session.lock();
     if (session == nullptr || !check(*session).ok()) {
       return false;
     }

@@ -102,19 +102,27 @@ class SessionTable {
   /// MakeResumeToken, and is what protects the session: a tenant that is not proven does not count.
   /// Throws std::bad_alloc, after which the session has ended.
   void Park(const std::string& token, Parked parked);
-  /// Takes a parked session. NOT_FOUND when no session is parked under the token, or when it
-  /// belongs to another tenant; the errors of `check`, after which the session stays parked.
-  absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
-                              absl::FunctionRef<absl::Status(const Session&)> check);
   /// A resumable session on an open stream.
   struct Held {
-    std::weak_ptr<const Session> session;
+    std::weak_ptr<const Session> session = {};
     /// The tenant that may resume it, and the token by which it was resumed: as of Parked.
     std::string tenant = {};
     std::string earlier_token = {};
-    /// Ends the stream soon, so that it parks the session; any thread, also after the stream's end.
-    std::function<void()> end;
+    /// Ends the stream soon, so that it parks the session. Any thread, also while the stream ends
+    /// and afterwards. Does not throw.
+    std::function<void()> end = {};
   };
+  /// Takes a parked session. NOT_FOUND when no session is parked under the token, or when it
+  /// belongs to another tenant; the errors of `check`, after which the session stays parked. It is
+  /// held under `new_token` at once, as by Hold, unless that is empty; `held` need not have the
+  /// session.
+  absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
+                              absl::FunctionRef<absl::Status(const Session&)> check,
+                              const std::string& new_token, Held held);
+  absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
+                              absl::FunctionRef<absl::Status(const Session&)> check) {
+    return Take(token, tenant, check, "", Held());
+  }
   using Waiters = std::list<std::function<void()>>;
   /// Lets others take the session over from its stream, until EndHold.
   void Hold(const std::string& token, Held held);

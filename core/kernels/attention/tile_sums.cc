@@ -54,7 +54,7 @@ void AddWeightSums(const TileSums& later, int64_t rows, int64_t value_width, con
     const float* from = later.values + r * value_width;
     float* to = sums.values + r * value_width;
     for (int64_t i = 0; i < value_width; ++i) {
-      // Added to a sum, a zero of the other sign would change its bits.
+      // Sums of weights of 0 are left out: a zero of the other sign would change the sum's bits.
       const bool keeps = has_earlier || !std::isfinite(to[i]);
       const bool takes = has_later || !std::isfinite(from[i]);
       to[i] = keeps && takes ? to[i] + from[i] : takes ? from[i] : to[i];

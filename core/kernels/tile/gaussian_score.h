@@ -7,8 +7,9 @@ namespace attention {
 namespace {  // each instruction set has its own copy
 
 /// The largest exponent that is its own score. A score falls by as much for each doubling beyond
-/// it, so that the nearest key still gets all the weight, and f32 holds the score of every finite
-/// distance.
+/// it, so that nearer keys still get all the weight, and f32 holds the score of every finite
+/// distance. Keys whose exponents f32 cannot distinguish, or that are beyond double precision, have
+/// equal scores.
 constexpr double kLargestExponent = 0x1p117;
 
 /// Returns the score of exp(-square / divisor); -infinity for a key at infinite distance.

@@ -63,6 +63,8 @@ void DuplexCall::EndRequest(Outgoing& outgoing, bool is_sent) {
     Record(metadata_, record);
     if (is_given_up_ && record.status.ok()) {
       record.status = ReplyNotRead();
+    } else if (is_taken_over_ && record.status.ok()) {
+      record.status = absl::CancelledError("another stream resumed the session");
     } else if (is_unread_ && record.status.ok()) {
       record.status =
           absl::CancelledError("the caller took no answer in time (--session-idle-timeout)");

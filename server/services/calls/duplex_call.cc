@@ -107,9 +107,20 @@ std::function<void()> DuplexCall::GiveUp() {
   };
 }
 
+void DuplexCall::EndForAnother() noexcept {
+  is_taken_over_ = true;
+  ContainVoid("ending the call", [&] { context_.TryCancel(); }).IgnoreError();
+}
+
+void DuplexCall::PauseReading(bool is_paused) {
+  MutexLock lock(mutex_);
+  is_paused_ = is_paused;
+}
+
 bool DuplexCall::MayRead() const {
-  return !is_reading_ && !has_read_all_ && !closed_.has_value() && running_ < kMaxRunning &&
-         running_bytes_ < kMaxRunningBytes && unsent_bytes_ < kMaxUnsentBytes;
+  return !is_reading_ && !is_paused_ && !has_read_all_ && !closed_.has_value() &&
+         running_ < kMaxRunning && running_bytes_ < kMaxRunningBytes &&
+         unsent_bytes_ < kMaxUnsentBytes;
 }
 
 absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {

@@ -34,8 +34,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
                       bool only_if_idle) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return cancellation_.is_set(); }
-  /// Cancels the call as its client could. Any thread.
-  void Cancel() { context_.TryCancel(); }
+  /// Cancels the call, whose session another stream resumes. Any thread, also after the call's end.
+  void EndForAnother() noexcept;
   /// Returns a function that ends the call of a client that does not read answers. It may be called
   /// after the call's end.
   std::function<void()> GiveUp();
@@ -78,13 +78,15 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// what it frees is free when the client sees the status. Does not throw.
   virtual void OnAllAnswered() {}
   /// Called once and last, when no request is running any more; `is_clean` if the client finished
-  /// its requests and stayed to the end.
+  /// its requests and stayed to the end. Any thread that can end the call, without a lock.
   virtual void OnEnd(bool is_clean) = 0;
 
   /// Sends a message. With `ended`, the request is answered; the record gets its send_ns and goes
   /// to the observer. Any thread; does not block. Does not throw: without memory for the message,
   /// the call ends with that error.
   void Send(const grpc::ByteBuffer& message, std::optional<RequestRecord> ended = std::nullopt);
+  /// Sets whether no further message is read. Advance, which the end of each Hold calls, reads on.
+  void PauseReading(bool is_paused);
   /// Delays OnEnd while it lives. REQUIRES: a request is running, or another Hold lives.
   class Hold {
    public:
@@ -197,6 +199,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   Outgoing writing_;                 // the message that is being written
   Cancellation cancellation_;
   std::atomic<bool> is_given_up_ = false;
+  std::atomic<bool> is_taken_over_ = false;
   /// Whether the stream was ended because its caller took no answer.
   std::atomic<bool> is_unread_ = false;
   bool is_closed_by_client_ = false;  // set when the end is being sent
@@ -213,6 +216,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   int64_t running_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // the messages of the running requests
   TimePoint last_activity_ ABSL_GUARDED_BY(mutex_);    // when a request came, or a message was sent
   bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_paused_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_read_all_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;

@@ -125,7 +125,11 @@ void DecodeCall::OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) {
 
 void DecodeCall::Enter(const ActionPointer& action) {
   if (action->request.message.has_open()) {
-    Open(action, MayTakeOver::kYes);
+    if (const absl::Status status = session_.BeginOpen(); status.ok()) {
+      Open(action);
+    } else {
+      Answer(action, status);
+    }
     return;
   }
   const absl::StatusOr<SessionSequence*> sequence =
@@ -137,33 +141,52 @@ void DecodeCall::Enter(const ActionPointer& action) {
   }
 }
 
-void DecodeCall::Open(const ActionPointer& action, MayTakeOver may_take_over) {
+absl::Status DecodeCall::TryOpen(const ActionPointer& action) {
   Encoder encoder;
   v1::DecodeResponse response;
-  const absl::Status status = Contain(kWork, [&] {
+  const auto end_stream = [self = weak_from_this()] {
+    if (const std::shared_ptr<DuplexCall> call = self.lock()) {
+      call->EndForAnother();
+    }
+  };
+  RETURN_IF_ERROR(Contain(kWork, [&] {
     response.mutable_result()->set_max_message_bytes(environment_.unary_limit.max_bytes);
-    const auto end_stream = [self = weak_from_this()] {
-      if (const std::shared_ptr<DuplexCall> call = self.lock()) {
-        call->Cancel();
-      }
-    };
     return session_.Open(*action, environment_.models, end_stream, *response.mutable_result());
-  });
-  if (status.ok()) {
-    Answer(action, status, response, encoder);
-  } else if (!absl::IsNotFound(status) || may_take_over == MayTakeOver::kNo || !TakesOver(action)) {
+  }));
+  Answer(action, absl::OkStatus(), response, encoder);
+  return absl::OkStatus();
+}
+
+void DecodeCall::Open(const ActionPointer& action) {
+  absl::Status status = TryOpen(action);
+  if (absl::IsNotFound(status) && !action->request.message.open().resume_token().empty()) {
+    if (TakesOver(action)) {
+      return;
+    }
+    status = TryOpen(action);  // meanwhile its stream may have parked it
+  }
+  if (!status.ok()) {
+    session_.AbandonOpen();
     Answer(action, status);
   }
 }
 
 bool DecodeCall::TakesOver(const ActionPointer& action) {
+  const auto go_on = [this, self = shared_from_this(), action] {
+    const Hold hold(*this);
+    if (is_cancelled()) {  // another caller may wait for the session
+      Answer(action, absl::CancelledError("the caller cancelled while it waited for the session"));
+    } else {
+      Open(action);
+    }
+    PauseReading(false);
+  };
+  PauseReading(true);
   bool takes_over = false;
-  ContainVoid(kWork, [&] {
-    takes_over = session_.TakeOver(*action, [this, self = shared_from_this(), action] {
-      const Hold hold(*this);
-      Open(action, MayTakeOver::kNo);
-    });
-  }).IgnoreError();
+  ContainVoid(kWork, [&] { takes_over = session_.TakeOver(*action, go_on); }).IgnoreError();
+  if (!takes_over) {
+    PauseReading(false);
+  }
   return takes_over;
 }
 
@@ -251,7 +274,8 @@ absl::Status DecodeCall::SubmitStep(const ActionPointer& action, SessionSequence
           /*is_search=*/action->request.message.step().top_logits() > 0,
           [this, action](const AttendReply& reply, const absl::Status& status,
                          const BatchStats& stats) { OnStepDone(action, reply, status, stats); }));
-  action->record.tokens = job->description().tokens;
+  const int64_t computed = job->description().tokens;
+  action->record.tokens = computed > 0 ? computed : action->tokens;
   return environment_.executor.Submit(std::move(job));
 }
 

@@ -46,10 +46,12 @@ class DecodeCall final : public DuplexCall {
 
   /// Runs the action now, or after the action before it on its sequence.
   void Enter(const ActionPointer& action);
-  enum class MayTakeOver { kNo, kYes };
   /// Opens or resumes the session. A session that another stream holds is taken over from it: the
-  /// action is answered when that stream has ended.
-  void Open(const ActionPointer& action, MayTakeOver may_take_over);
+  /// action is answered when that stream has ended, and no message is read meanwhile. REQUIRES:
+  /// StreamSession::BeginOpen.
+  void Open(const ActionPointer& action);
+  /// Opens or resumes the session, and answers the action if that succeeds.
+  absl::Status TryOpen(const ActionPointer& action);
   /// Begins to take a session over. Returns false if no other stream holds it.
   bool TakesOver(const ActionPointer& action);
   /// Runs the action. REQUIRES: the sequence is busy with it.

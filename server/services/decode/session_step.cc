@@ -1,5 +1,6 @@
 #include "server/services/decode/session_step.h"
 
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -104,7 +105,7 @@ void SetOutputs(const v1::DecodeStep& step, bool has_logits, v1::AttendRequest& 
 }
 
 // Leaves out query rows whose output nobody gets. Without a model, keys and values do not depend on
-// them.
+// them, so that no attention has to be computed.
 void DropQuery(const v1::DecodeStep& step, AttendPlan& plan) {
   PlannedSequence& sequence = plan.sequences[0];
   if (step.no_output() && plan.model == nullptr && sequence.key.rows > 0) {
@@ -142,10 +143,13 @@ Received<v1::AttendRequest> RequestOf(const ReceivedStep& received, const Sessio
 absl::StatusOr<AttendPlan> PlanSessionStep(const ReceivedStep& received, const SessionPlan& session,
                                            SessionSequence& sequence, const StepTerms& terms) {
   RETURN_IF_ERROR(CheckStep(received.step, session));
+  // Without an output and a model there is no reply whose size could matter: see DropQuery.
+  const bool has_reply = !received.step.no_output() || session.target.model != nullptr;
+  const ReplyLimit no_limit = {.max_bytes = std::numeric_limits<int64_t>::max()};
   absl::StatusOr<AttendPlan> planned = PlanStep(
       RequestOf(received, session),
       {.model = session.target.model, .caches = &sequence.caches, .cached_len = sequence.length},
-      terms.limit, terms.planning);
+      has_reply ? terms.limit : no_limit, terms.planning);
   RETURN_IF_ERROR(UnderField("step.", planned.status()));
   AttendPlan request = *std::move(planned);
   RETURN_IF_ERROR(CheckHeads(request.key, session));

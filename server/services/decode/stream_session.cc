@@ -50,30 +50,32 @@ absl::Status CheckRight(const Caller& caller, const Session& session) {
   return caller.CheckModel(model == nullptr ? "" : model->name());
 }
 
+absl::Status StreamSession::BeginOpen() {
+  MutexLock lock(mutex_);
+  if (session_ != nullptr || is_opening_) {
+    return absl::FailedPreconditionError("open: expected a stream without a session, found one");
+  }
+  is_opening_ = true;
+  return absl::OkStatus();
+}
+
+void StreamSession::AbandonOpen() {
+  MutexLock lock(mutex_);
+  is_opening_ = false;
+}
+
 absl::Status StreamSession::Open(DecodeAction& action, const ModelRepository& models,
                                  std::function<void()> end_stream, v1::DecodeResult& result) {
   if (const int64_t number = action.request.message.sequence(); number != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("sequence: expected 0 for `open`, found ", number));
   }
-  {
-    MutexLock lock(mutex_);
-    if (session_ != nullptr) {
-      return absl::FailedPreconditionError("open: expected a stream without a session, found one");
-    }
-  }
   RETURN_IF_ERROR(action.request.message.open().resume_token().empty()
-                      ? OpenNew(action, models, result)
-                      : Resume(action, result));
+                      ? OpenNew(action, models, std::move(end_stream), result)
+                      : Resume(action, std::move(end_stream), result));
   MutexLock lock(mutex_);
   action.session = session_;
-  if (!resume_token_.empty()) {
-    // Without memory for it, the session can be resumed when this stream has ended.
-    ContainVoid("opening the session", [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      table_.Hold(resume_token_,
-                  {session_, action.caller.tenant, earlier_token_, std::move(end_stream)});
-    }).IgnoreError();
-  }
+  is_opening_ = false;
   return absl::OkStatus();
 }
 
@@ -85,7 +87,7 @@ bool StreamSession::TakeOver(const DecodeAction& action, std::function<void()> t
 }
 
 absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepository& models,
-                                    v1::DecodeResult& result) {
+                                    std::function<void()> end_stream, v1::DecodeResult& result) {
   const v1::OpenSession& open = action.request.message.open();
   const Caller& caller = action.caller;
   RETURN_IF_ERROR(caller.CheckModel(open.model()));
@@ -101,6 +103,9 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   if (session->plan().time_to_live > absl::ZeroDuration()) {
     resume_token = SessionTable::MakeResumeToken();
     result.set_resume_token(resume_token);
+    table_.Hold(resume_token, {.session = session,
+                               .tenant = caller.tenant,
+                               .end = std::move(end_stream)});  // after this nothing fails
   }
   MutexLock lock(mutex_);
   session_ = std::move(session);
@@ -109,7 +114,8 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   return absl::OkStatus();
 }
 
-absl::Status StreamSession::Resume(const DecodeAction& action, v1::DecodeResult& result) {
+absl::Status StreamSession::Resume(const DecodeAction& action, std::function<void()> end_stream,
+                                   v1::DecodeResult& result) {
   const v1::OpenSession& open = action.request.message.open();
   v1::OpenSession others = open;
   others.clear_resume_token();
@@ -125,7 +131,10 @@ absl::Status StreamSession::Resume(const DecodeAction& action, v1::DecodeResult&
   std::string earlier_token = open.resume_token();
   result.set_resume_token(resume_token);  // after this nothing fails
   absl::StatusOr<SessionTable::Parked> parked =
-      table_.Take(open.resume_token(), action.caller.tenant, check);
+      table_.Take(open.resume_token(), action.caller.tenant, check, resume_token,
+                  {.tenant = action.caller.tenant,
+                   .earlier_token = earlier_token,
+                   .end = std::move(end_stream)});
   if (!parked.ok()) {
     result.clear_resume_token();
     return parked.status();

@@ -30,14 +30,19 @@ class StreamSession {
   /// The table outlives this.
   explicit StreamSession(SessionTable& table) : table_(table) {}
 
+  /// Begins to open a session. FAILED_PRECONDITION when there is one already, or an action that
+  /// opens one.
+  absl::Status BeginOpen();
   /// Opens a new session, or resumes a parked one, and sets it in the action. `end_stream` is
-  /// SessionTable::Held::end. FAILED_PRECONDITION when there is a session already; errors of
-  /// PlanSession and the table.
+  /// SessionTable::Held::end. After an error it can be tried again. Errors of PlanSession and the
+  /// table. REQUIRES: BeginOpen.
   absl::Status Open(DecodeAction& action, const ModelRepository& models,
                     std::function<void()> end_stream, v1::DecodeResult& result);
   /// Ends another stream that holds the session that the action is to resume. Returns false if
-  /// there is none; otherwise calls `then` when the action can be tried again.
+  /// there is none; otherwise calls `then` when Open can be tried again.
   bool TakeOver(const DecodeAction& action, std::function<void()> then);
+  /// Gives up what BeginOpen began.
+  void AbandonOpen();
 
   /// Sets the session of an action that is refused before Claim; null before Open.
   void Identify(DecodeAction& action);
@@ -79,8 +84,9 @@ class StreamSession {
 
  private:
   absl::Status OpenNew(const DecodeAction& action, const ModelRepository& models,
-                       v1::DecodeResult& result);
-  absl::Status Resume(const DecodeAction& action, v1::DecodeResult& result);
+                       std::function<void()> end_stream, v1::DecodeResult& result);
+  absl::Status Resume(const DecodeAction& action, std::function<void()> end_stream,
+                      v1::DecodeResult& result);
   void ParkOrEnd(bool is_clean, const std::string& tenant) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Reserves the action's bytes in the limit of waiting actions. RESOURCE_EXHAUSTED if it may not
   /// wait.
@@ -93,6 +99,7 @@ class StreamSession {
   SessionTable& table_;
 
   Mutex mutex_;
+  bool is_opening_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<SessionTable::Place> place_ ABSL_GUARDED_BY(mutex_);
   /// Guards the map of its sequences; the contents of a sequence belong to the action that makes it
   /// busy.

@@ -42,11 +42,14 @@ TEST(WriteFileTest, KeepsThePermissionsOfWhatItReplaces) {
   namespace fs = std::filesystem;
   const TempFolder folder;
   const std::string path = folder.Write("secret", "old");
-  constexpr fs::perms kOwnerOnly = fs::perms::owner_read | fs::perms::owner_write;
-  fs::permissions(path, kOwnerOnly);
-  ASSERT_THAT(WriteFile(path, {"new"}), IsOk());
-  EXPECT_EQ(fs::status(path).permissions(), kOwnerOnly);
-  EXPECT_EQ(TextOf(path), "new");
+  // A file that may not be written is replaced, too: that is for its folder to allow.
+  for (const fs::perms perms :
+       {fs::perms::owner_read | fs::perms::owner_write, fs::perms::owner_read, fs::perms::all}) {
+    fs::permissions(path, perms);
+    ASSERT_THAT(WriteFile(path, {"new"}), IsOk());
+    EXPECT_EQ(fs::status(path).permissions(), perms);
+    EXPECT_EQ(TextOf(path), "new");
+  }
 }
 
 TEST(WriteFileTest, WritesToNoFileThatOthersPutBesideIt) {

@@ -316,6 +316,9 @@ TEST(DecodeTest, KeysWithoutAnOutputAreOnlyAppended) {
     for (v1::Tensor* const tensor :
          {input.mutable_query(), input.mutable_key(), input.mutable_value()}) {
       tensor->set_dtype(v1::FP32);
+      if (first == 40) {  // padded, of one sequence
+        tensor->add_shape(1);
+      }
       for (const int64_t extent : {count, int64_t{2}, int64_t{16}}) {
         tensor->add_shape(extent);
       }
@@ -329,9 +332,13 @@ TEST(DecodeTest, KeysWithoutAnOutputAreOnlyAppended) {
     v1::DecodeRequest open;
     open.mutable_open()->mutable_heads()->set_num_heads(2);
     open.mutable_open()->mutable_heads()->set_head_dim(16);
+    open.mutable_open()->mutable_options()->mutable_rotary()->set_base(100);
     stream.Must(open);
     const int64_t before = client.Statistics().batch_tokens();
-    EXPECT_EQ(stream.Must(step(0, 80, no_output)).result.length(), 80);
+    EXPECT_EQ(stream.Must(step(0, 40, no_output)).result.length(), 40);
+    v1::DecodeRequest placed = step(40, 40, no_output);
+    placed.mutable_step()->mutable_query_key_value()->add_query_offsets(7);
+    EXPECT_EQ(stream.Must(placed).result.length(), 80);
     EXPECT_EQ(client.Statistics().batch_tokens() - before, no_output ? 0 : 80);
     return stream.Must(step(80, 10, false)).rows;
   };

@@ -93,6 +93,47 @@ TEST(StreamEndTest, ASessionIsTakenOverFromAStreamThatHasNotEnded) {
   EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 0; }));
 }
 
+TEST(StreamEndTest, ASessionIsResumedWhateverItsBrokenStreamIsDoing) {
+  InProcessServer server({.threads = 2});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {60, kDemoWidth});
+  auto stream = std::make_unique<DecodeStream>(server.NewChannel());
+  std::string token = stream->Must(OpenToResume()).result.resume_token();
+  for (int i = 0; i < 200; ++i) {
+    if (i % 3 == 1) {
+      stream->Send(RowsStep(rows, 0, 1 + i % 7));
+    }
+    stream->Cancel();
+    auto next = std::make_unique<DecodeStream>(server.NewChannel());
+    // Sent together: the step waits until the session is there.
+    const uint64_t resuming = next->Send(Resuming(token));
+    const uint64_t truncating = next->Send(TruncateTo(0));
+    const std::optional<DecodeAnswer> opened = next->Read(), done = next->Read();
+    ASSERT_TRUE(opened.has_value() && done.has_value()) << i;
+    EXPECT_EQ(opened->id, resuming);
+    EXPECT_EQ(opened->result.code(), 0) << i << ": " << opened->result.message();
+    EXPECT_EQ(done->id, truncating);
+    EXPECT_EQ(done->result.code(), 0) << i << ": " << done->result.message();
+    token = opened->result.resume_token();
+    stream = std::move(next);
+  }
+}
+
+TEST(StreamEndTest, OnlyOneActionOpensASession) {
+  InProcessServer server({.threads = 2});
+  AttendClient client(server.NewChannel());
+  DecodeStream holder(server.NewChannel());
+  const std::string token = holder.Must(OpenToResume()).result.resume_token();
+  {
+    DecodeStream stream(server.NewChannel());
+    stream.Send(Resuming(token));
+    stream.Send(OpenToResume());
+    EXPECT_EQ(stream.Read()->result.code(), 0);
+    EXPECT_EQ(stream.Read()->result.code(), grpc::FAILED_PRECONDITION);
+    EXPECT_TRUE(stream.End().ok());
+  }
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().sessions() == 0; }));
+}
+
 TEST(StreamEndTest, OfManyWhoTakeASessionOverEachGetsAnAnswerAndOneKeepsIt) {
   InProcessServer server({.threads = 2});
   AttendClient client(server.NewChannel());

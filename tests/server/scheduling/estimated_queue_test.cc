@@ -333,7 +333,7 @@ TEST_F(EstimatedQueueTest, APatientTakerWaitsForFurtherJobs) {
   std::thread taker([&] {
     // FakeJobs arrived at the clock's beginning: only a delay beyond now is a wait.
     const auto until_now = std::chrono::steady_clock::now().time_since_epoch();
-    taken = queue_.WaitAndTake({until_now + std::chrono::hours(1), /*enough_tokens=*/8},
+    taken = queue_.WaitAndTake({until_now + std::chrono::hours(1), /*enough_rows=*/8},
                                [](const Job&) { return true; });
   });
   ASSERT_THAT(Push(queue_, other), IsOk());
@@ -347,7 +347,7 @@ TEST_F(EstimatedQueueTest, TakenJobsDoNotEndTheWait) {
   ASSERT_THAT(Push(queue_, FakeJob::Make({.lengths = {4}})), IsOk());
   const auto begin = std::chrono::steady_clock::now();
   const auto delay = std::chrono::milliseconds(20);
-  queue_.WaitAndTake({begin.time_since_epoch() + delay, /*enough_tokens=*/8},
+  queue_.WaitAndTake({begin.time_since_epoch() + delay, /*enough_rows=*/8},
                      [](const Job&) { return true; });
   EXPECT_GE(std::chrono::steady_clock::now() - begin, delay);
 }
@@ -359,7 +359,7 @@ TEST_F(EstimatedQueueTest, TheOldestJobEndsTheWaitAlsoBehindAYoungerOne) {
       FakeJob::Make({.request_class = {.priority = Priority::kHigh}, .arrival = now});
   ASSERT_THAT(Push(queue_, old), IsOk());
   ASSERT_THAT(Push(queue_, young), IsOk());
-  EXPECT_THAT(queue_.WaitAndTake({std::chrono::hours(1), /*enough_tokens=*/1000},
+  EXPECT_THAT(queue_.WaitAndTake({std::chrono::hours(1), /*enough_rows=*/1000},
                                  [](const Job&) { return true; }),
               ElementsAre(young, old));
 }
@@ -371,9 +371,8 @@ TEST_F(EstimatedQueueTest, AJobDoesNotWaitForOthersBeyondItsDeadline) {
   ASSERT_THAT(queue_.Push(job, Takes(10), begin), IsOk());
   const auto in_an_hour =
       std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(1);
-  EXPECT_THAT(
-      queue_.WaitAndTake({in_an_hour, /*enough_tokens=*/8}, [](const Job&) { return true; }),
-      ElementsAre(job));
+  EXPECT_THAT(queue_.WaitAndTake({in_an_hour, /*enough_rows=*/8}, [](const Job&) { return true; }),
+              ElementsAre(job));
 }
 
 TEST_F(EstimatedQueueTest, AJobThatComesLaterDoesNotWaitBeyondItsDeadlineEither) {
@@ -385,7 +384,7 @@ TEST_F(EstimatedQueueTest, AJobThatComesLaterDoesNotWaitBeyondItsDeadlineEither)
   std::thread taker([&] {
     const auto in_an_hour =
         std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(1);
-    taken = queue_.WaitAndTake({in_an_hour, /*enough_tokens=*/8}, [](const Job&) { return true; });
+    taken = queue_.WaitAndTake({in_an_hour, /*enough_rows=*/8}, [](const Job&) { return true; });
   });
   ASSERT_THAT(queue_.Push(hurried, Takes(10), begin), IsOk());
   taker.join();

@@ -123,7 +123,6 @@ TEST_F(SidePoolTest, YieldOutsideATaskOfThePoolDoesNothing) {
 }
 
 TEST(SidePoolThreadsTest, TasksOfOneOwnerRunSideBySide) {
-  SidePool pool(2);
   std::promise<void> first, second;
   std::atomic<int> met = 0;
   const auto meet = [&met](std::promise<void>& own, std::promise<void>& other) {
@@ -131,6 +130,7 @@ TEST(SidePoolThreadsTest, TasksOfOneOwnerRunSideBySide) {
     other.get_future().wait();
     ++met;
   };
+  SidePool pool(2);
   pool.Run({"a", 1, [&] { meet(first, second); }});
   pool.Run({"a", 1, [&] { meet(second, first); }});
   EXPECT_TRUE(Eventually([&] { return met == 2; }));

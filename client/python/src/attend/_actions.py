@@ -31,7 +31,6 @@ class Action(Generic[T]):
         refused: Callable[[AttendError], None] = lambda _: None,
     ):
         self.id: int = request.message.id
-        self.sequence: int = request.message.sequence
         self.parts = parts
         self._request = request
         self._finish = finish

@@ -194,8 +194,6 @@ class Session:
                 if isinstance(result, AttendError):
                     raise result
                 if result is not None:
-                    if action.sequence == 0:
-                        self.length = getattr(result, "length", self.length)
                     return result
         except TimeoutError:
             late = DeadlineExceeded(f"server {self._server}: no answer within {self._timeout:g} s, so the session has ended")
@@ -238,8 +236,11 @@ class Session:
 
     def _receive(self, data: bytes) -> None:
         received = Received("DecodeResponse", data)
+        message = received.message
+        if message.sequence == 0 and message.HasField("result") and message.result.code == 0:
+            self.length = message.result.length
         with self._lock:
-            messages = self._waiting.get(received.message.id)
+            messages = self._waiting.get(message.id)
         if messages is not None:
             messages.put(received)
 
