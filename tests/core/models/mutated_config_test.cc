@@ -74,7 +74,8 @@ const char* const kCheckpoints[] = {"bert",
                                     "self_attention",
                                     "torch_mha-all",
                                     "torch_mha-kdim-vdim",
-                                    "torch_transformer"};
+                                    "torch_transformer",
+                                    "xlm-roberta"};
 
 class MutatedConfigTest : public ::testing::TestWithParam<const char*> {
  protected:
