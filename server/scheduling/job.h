@@ -1,6 +1,7 @@
 // One admitted request in the scheduler.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -116,11 +117,14 @@ struct JobDescription {
   /// Returns the rows that a batch is filled with: the tokens, or of a job without any the keys
   /// that it caches; at least 1, since any job takes time.
   int64_t num_rows() const {
-    int64_t keys = 1;
+    if (tokens > 0) {
+      return tokens;
+    }
+    int64_t keys = 0;
     for (const JobSequence& sequence : sequences) {
       keys += sequence.kv_len;
     }
-    return tokens > 0 ? tokens : keys;
+    return std::max<int64_t>(1, keys);
   }
 };
 

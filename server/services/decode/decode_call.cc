@@ -174,7 +174,7 @@ void DecodeCall::Open(const ActionPointer& action) {
 bool DecodeCall::TakesOver(const ActionPointer& action) {
   const auto go_on = [this, self = shared_from_this(), action] {
     const Hold hold(*this);
-    PauseReading(false);   // unless Open has to wait again
+    PauseReading(false);
     if (is_cancelled()) {  // another caller may wait for the session
       Answer(action, absl::CancelledError("the caller cancelled while it waited for the session"));
     } else {
