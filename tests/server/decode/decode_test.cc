@@ -9,6 +9,7 @@
 #include "tests/server/decode/decode_stream.h"
 #include "tests/server/wire_options.h"
 #include "tests/server/wire_tensors.h"
+#include "tests/support/eventually.h"
 #include "tests/support/in_process_server.h"
 
 namespace attention {
@@ -327,6 +328,10 @@ TEST(DecodeTest, KeysWithoutAnOutputAreOnlyAppended) {
     request.mutable_step()->set_no_output(no_output);
     return request;
   };
+  const auto tokens_of_batches = [&] {  // a batch is counted after its answers are sent
+    EXPECT_TRUE(Eventually([&] { return client.Statistics().running_requests() == 0; }));
+    return client.Statistics().batch_tokens();
+  };
   const auto answers = [&](bool no_output) {
     DecodeStream stream(server.NewChannel());
     v1::DecodeRequest open;
@@ -334,12 +339,12 @@ TEST(DecodeTest, KeysWithoutAnOutputAreOnlyAppended) {
     open.mutable_open()->mutable_heads()->set_head_dim(16);
     open.mutable_open()->mutable_options()->mutable_rotary()->set_base(100);
     stream.Must(open);
-    const int64_t before = client.Statistics().batch_tokens();
+    const int64_t before = tokens_of_batches();
     EXPECT_EQ(stream.Must(step(0, 40, no_output)).result.length(), 40);
     v1::DecodeRequest placed = step(40, 40, no_output);
     placed.mutable_step()->mutable_query_key_value()->add_query_offsets(7);
     EXPECT_EQ(stream.Must(placed).result.length(), 80);
-    EXPECT_EQ(client.Statistics().batch_tokens() - before, no_output ? 0 : 80);
+    EXPECT_EQ(tokens_of_batches() - before, no_output ? 0 : 80);
     return stream.Must(step(80, 10, false)).rows;
   };
   const std::string quiet = answers(true);
