@@ -5,27 +5,32 @@
 namespace attention {
 namespace {
 
-/// Returns the keys of `tile` to which row `r` of the query tile may attend.
-KeyRange KeysOfRow(const TileSetup& setup, const RowKeys& row_keys, int64_t r,
-                   const KeyRange& tile) {
+/// Sets the columns of `keys` that each row may attend to. `tile` are its keys.
+void SetVisibleColumns(const TileSetup& setup, const RowKeys& row_keys, const KeyRange& tile,
+                       KeyTile& keys) {
   if (const Visibility visibility = setup.sequence.visibility(); visibility.has_gaps()) {
-    return visibility.RangeWithin(setup.RowOf(r), tile);
+    for (int64_t r = 0; r < setup.rows; ++r) {
+      const KeyRange visible = visibility.RangeWithin(setup.RowOf(r), tile);
+      keys.visible_begin[r] = visible.begin - tile.begin;
+      keys.visible_end[r] = visible.end - tile.begin;
+    }
+    return;
   }
-  const int64_t end = std::clamp(row_keys.end[r], tile.begin, tile.end);
-  return {std::min(std::max(row_keys.begin[r], tile.begin), end), end};
+  const int64_t count = tile.end - tile.begin;
+  for (int64_t r = 0; r < setup.rows; ++r) {
+    const int64_t end = std::clamp<int64_t>(row_keys.end[r] - tile.begin, 0, count);
+    keys.visible_begin[r] = std::clamp<int64_t>(row_keys.begin[r] - tile.begin, 0, end);
+    keys.visible_end[r] = end;
+  }
 }
 
-/// Makes a group of `rows` rows, and finds their visible columns of `tile`.
-RowGroup MakeGroup(const TileSetup& setup, const RowKeys& row_keys, const KeyRange& tile,
-                   Rectangle rectangle, KeyTile& keys) {
+/// Returns the group of the rows of `rectangle`. REQUIRES: their visible columns are set.
+RowGroup MakeGroup(const TileSetup& setup, Rectangle rectangle, const KeyTile& keys) {
   rectangle.begin = kKeyTile;
   RowGroup group{.rectangle = rectangle, .common_end = kKeyTile};
   for (int64_t r = rectangle.first_row; r < rectangle.first_row + rectangle.rows; ++r) {
-    const KeyRange visible = KeysOfRow(setup, row_keys, r, tile);
-    const int64_t begin = visible.begin - tile.begin;
-    const int64_t end = visible.end - tile.begin;
-    keys.visible_begin[r] = begin;
-    keys.visible_end[r] = end;
+    const int64_t begin = keys.visible_begin[r];
+    const int64_t end = keys.visible_end[r];
     const bool attends_to_some = begin < end;
     group.rectangle.begin = std::min(group.rectangle.begin, attends_to_some ? begin : kKeyTile);
     group.rectangle.end = std::max(group.rectangle.end, attends_to_some ? end : 0);
@@ -86,9 +91,9 @@ void KeyTile::MakeGroups(const TileSetup& setup, const RowKeys& row_keys) {
     group[num_groups++] = {{0, setup.rows, 0, RoundUp(end, setup.key_step)}, 0, end};
     return;
   }
+  SetVisibleColumns(setup, row_keys, tile, *this);
   for (int64_t row = 0; row < setup.rows; row += kRowGroup) {
-    group[num_groups++] =
-        MakeGroup(setup, row_keys, tile, {row, std::min(kRowGroup, setup.rows - row)}, *this);
+    group[num_groups++] = MakeGroup(setup, {row, std::min(kRowGroup, setup.rows - row)}, *this);
   }
   const Rectangle& first = group[0].rectangle;
   const Rectangle& second = group[1].rectangle;
