@@ -51,17 +51,18 @@ KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
   return KeyOperands::kExpanded;
 }
 
-/// Whether few-row products of more than kFewRows rows gain with AVX-512, measured on a Zen 4:
-/// where they need no f32 copy of bf16 keys, or where the keys and values of a head are as large as
-/// its L2 cache.
+/// Whether few-row products of more than kFewRows rows gain with AVX-512, measured on a Zen 4 and a
+/// Zen 5: where they need no f32 copy of bf16 keys, or where the keys and values of a head are too
+/// large for the L2 cache. A Zen 5 gains nothing from 1 MiB yet.
 bool GainsWithAvx512(const QueryTile& tile) {
-  constexpr int64_t kLargeHeadBytes = 1 << 20;
+  const Processor& processor = CurrentAbilities().processor;
+  const int64_t large_head_bytes = processor.is_zen3_or_4 ? 1 << 20 : 2 << 20;
   const KeyValueStorage storage = tile.packed.storage;
   const int64_t head_bytes = tile.sequence->kv_len() *
                              (tile.plan->depth() + tile.plan->value_width()) *
                              ElementBytes(storage);
-  return CurrentAbilities().processor.is_zen3_or_4 &&
-         (head_bytes >= kLargeHeadBytes ||
+  return !processor.is_intel &&
+         (head_bytes >= large_head_bytes ||
           (storage == KeyValueStorage::kBf16 && !IsComputeType(*tile.plan, storage)));
 }
 
