@@ -44,12 +44,9 @@ SessionTable::~SessionTable() {
   }
   changed_.NotifyAll();
   expiry_.join();
-  std::map<std::string, ParkedUntil> forgotten;
-  {
-    MutexLock lock(mutex_);
-    forgotten.swap(parked_);
-  }
-  forgotten.clear();  // their places leave the table
+  TokenMap<ParkedUntil> forgotten;  // destroyed without the lock: their places leave the table
+  MutexLock lock(mutex_);
+  std::swap(forgotten, parked_);
 }
 
 absl::StatusOr<std::shared_ptr<SessionTable::Place>> SessionTable::Enter(
@@ -188,9 +185,9 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
   }
   MutexLock lock(mutex_);
   if (may_end_parked == MayEndParked::kYes) {
-    for (const auto& [_, entry] : parked_) {
-      entry.parked.session->VisitPages([&](const CachePage& page) {
-        const std::string& owner = entry.parked.place->account();
+    for (const auto& [_, until] : parked_) {
+      until.parked.session->VisitPages([&](const CachePage& page) {
+        const std::string& owner = until.parked.place->account();
         --pages.try_emplace(page.page, FreeablePage{owner, page.size_bytes, page.num_users})
               .first->second.num_users;
       });
@@ -211,20 +208,18 @@ bool SessionTable::EndOneParked(const std::string& account,
   Parked ended;  // destroyed without the lock, since it leaves the table and gives pages back
   MutexLock lock(mutex_);
   const int64_t own = bytes_of(account);
-  auto first = parked_.end();
-  for (auto entry = parked_.begin(); entry != parked_.end(); ++entry) {
-    const std::string& other = entry->second.parked.place->account();
-    if ((other == account || bytes_of(other) > own) &&
-        (first == parked_.end() || entry->second.end < first->second.end)) {
-      first = entry;
-    }
-  }
-  if (first == parked_.end()) {
+  const EndOrder::Ends::value_type* const first = ends_.First(
+      [&](const std::string& other) { return other == account || bytes_of(other) > own; });
+  if (first == nullptr) {
     return false;
   }
-  ended = std::move(first->second.parked);
-  parked_.erase(first);
+  ended = RemoveParked(parked_.FindCurrent(first->second));
   return true;
+}
+
+SessionTable::Parked SessionTable::RemoveParked(TokenMap<ParkedUntil>::iterator found) {
+  ends_.Remove(found->second.parked.place->account(), found->second.end, found->first);
+  return parked_.Remove(found).parked;
 }
 
 void SessionTable::Leave(const std::string& account) {
@@ -235,35 +230,26 @@ void SessionTable::Leave(const std::string& account) {
 void SessionTable::Park(const std::string& token, Parked parked) {
   const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
   // Made without the lock: if there is no memory for it, the session ends and leaves the table.
-  std::map<std::string, ParkedUntil> entry;
-  entry.emplace(token, ParkedUntil{std::move(parked), end});
+  EndOrder order(parked.place->account(), end, token);
+  TokenMap<ParkedUntil> entry(token, ParkedUntil{std::move(parked), end});
   MutexLock lock(mutex_);
-  parked_.merge(entry);
+  ends_.Merge(order);
+  parked_.Merge(entry);
   if (end < next_end_) {
     changed_.NotifyAll();
   }
-}
-
-std::map<std::string, SessionTable::ParkedUntil>::iterator SessionTable::FindParked(
-    const std::string& token) {
-  const auto found = parked_.find(token);
-  return found != parked_.end() || token.empty()
-             ? found
-             : std::ranges::find_if(parked_, [&](const auto& entry) {
-                 return entry.second.parked.earlier_token == token;
-               });
 }
 
 absl::StatusOr<SessionTable::Parked> SessionTable::Take(
     const std::string& token, const std::string& tenant,
     absl::FunctionRef<absl::Status(const Session&)> check, const std::string& new_token,
     Held held) {
-  std::map<std::string, HeldEntry> entry;
+  TokenMap<HeldEntry> entry;
   if (!new_token.empty()) {
-    entry.emplace(new_token, HeldEntry{std::move(held), {}});
+    entry = {new_token, HeldEntry{std::move(held)}};
   }
   MutexLock lock(mutex_);
-  const auto found = FindParked(token);
+  const auto found = parked_.Find(token);
   if (found == parked_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
         "open.resume_token: expected the token of a session that can be resumed, found another: "
@@ -271,33 +257,31 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
         "session may have expired, or another stream has resumed it");
   }
   RETURN_IF_ERROR(check(*found->second.parked.session));
-  Parked parked = std::move(found->second.parked);
-  parked_.erase(found);
+  Parked parked = RemoveParked(found);
   for (auto& [_, now] : entry) {
     now.held.session = parked.session;
   }
-  held_.merge(entry);
+  held_.Merge(entry);
   return parked;
 }
 
 void SessionTable::Hold(const std::string& token, Held held) {
-  std::map<std::string, HeldEntry> entry;
-  entry.emplace(token, HeldEntry{std::move(held), {}});
+  TokenMap<HeldEntry> entry(token, HeldEntry{std::move(held)});
   MutexLock lock(mutex_);
-  held_.merge(entry);
+  held_.Merge(entry);
 }
 
 void SessionTable::ForgetEarlierToken(const std::string& token) {
   MutexLock lock(mutex_);
-  if (const auto found = held_.find(token); found != held_.end()) {
-    found->second.held.earlier_token.clear();
+  if (const auto found = held_.FindCurrent(token); found != held_.end()) {
+    held_.ForgetEarlierToken(found);
   }
 }
 
 SessionTable::Waiters SessionTable::EndHold(const std::string& token) {
   MutexLock lock(mutex_);
-  const auto entry = held_.extract(token);
-  return entry.empty() ? Waiters() : std::move(entry.mapped().waiters);
+  const auto found = held_.FindCurrent(token);
+  return found == held_.end() ? Waiters() : held_.Remove(found).waiters;
 }
 
 bool SessionTable::TakeOver(const std::string& token, const std::string& tenant,
@@ -307,10 +291,8 @@ bool SessionTable::TakeOver(const std::string& token, const std::string& tenant,
   std::shared_ptr<const Session> session;  // released without the lock
   {
     MutexLock lock(mutex_);
-    const auto found = std::ranges::find_if(held_, [&](const auto& entry) {
-      return entry.first == token || entry.second.held.earlier_token == token;
-    });
-    if (token.empty() || found == held_.end() || found->second.held.tenant != tenant) {
+    const auto found = held_.Find(token);
+    if (found == held_.end() || found->second.held.tenant != tenant) {
       return false;
     }
     session = found->second.held.session.lock();
@@ -336,7 +318,7 @@ std::string SessionTable::MakeResumeToken() {
 SessionStatistics SessionTable::statistics() const {
   MutexLock lock(mutex_);
   return {.sessions = places_.used(),
-          .parked = std::ssize(parked_),
+          .parked = parked_.size(),
           .cache_bytes = static_cast<int64_t>(memory_->used_bytes()),
           .max_cache_bytes = limits_.max_cache_bytes};
 }
@@ -351,22 +333,17 @@ void SessionTable::Expire() {
       continue;
     }
     const TimePoint now = clock_();
-    next_end_ = now + std::chrono::hours(1);
-    std::map<std::string, ParkedUntil> over;
-    for (auto entry = parked_.begin(); entry != parked_.end();) {
-      const auto current = entry++;
-      if (current->second.end <= now) {
-        over.insert(parked_.extract(current));  // which allocates nothing
-      } else {
-        next_end_ = std::min(next_end_, current->second.end);
-      }
-    }
-    if (over.empty()) {
+    const EndOrder::Ends::value_type* const first =
+        ends_.First([](const std::string& /*account*/) { return true; });
+    if (first == nullptr || first->first > now) {
+      next_end_ = now + std::chrono::hours(1);
+      next_end_ = first == nullptr ? next_end_ : std::min(next_end_, first->first);
       changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + (next_end_ - now));
       continue;
     }
+    Parked over = RemoveParked(parked_.FindCurrent(first->second));
     mutex_.Unlock();
-    over.clear();  // they leave the table, and give pages back
+    over = {};  // it leaves the table, and gives pages back
     mutex_.Lock();
   }
   mutex_.Unlock();

@@ -18,8 +18,10 @@
 #include "server/scheduling/account_shares.h"
 #include "server/scheduling/fair_budget.h"
 #include "server/scheduling/time_point.h"
+#include "server/sessions/end_order.h"
 #include "server/sessions/prefix_cache.h"
 #include "server/sessions/session.h"
+#include "server/sessions/token_map.h"
 
 namespace attention {
 
@@ -153,18 +155,21 @@ class SessionTable {
 
  private:
   struct ParkedUntil {
+    std::string& earlier_token() { return parked.earlier_token; }
+
     Parked parked;
     TimePoint end;
   };
   struct HeldEntry {
+    std::string& earlier_token() { return held.earlier_token; }
+
     Held held;
-    Waiters waiters;
+    Waiters waiters = {};
   };
 
   void Leave(const std::string& account);
-  /// Returns the parked session of a token, or of an earlier one; parked_.end() when there is none.
-  std::map<std::string, ParkedUntil>::iterator FindParked(const std::string& token)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  /// Removes a parked session. Allocates no memory.
+  Parked RemoveParked(TokenMap<ParkedUntil>::iterator found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Does what EndOneParkedFor does, with any measure of what accounts have. Calls the measure
   /// under the lock.
   bool EndOneParked(const std::string& account,
@@ -197,8 +202,9 @@ class SessionTable {
   AccountShares places_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
   /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, ParkedUntil> parked_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, HeldEntry> held_ ABSL_GUARDED_BY(mutex_);
+  TokenMap<ParkedUntil> parked_ ABSL_GUARDED_BY(mutex_);
+  EndOrder ends_ ABSL_GUARDED_BY(mutex_);  // of parked_
+  TokenMap<HeldEntry> held_ ABSL_GUARDED_BY(mutex_);
   /// When Expire looks at the parked sessions next, unless it is woken.
   TimePoint next_end_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
   bool has_removed_prefixes_ ABSL_GUARDED_BY(mutex_) = false;
