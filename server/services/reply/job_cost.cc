@@ -24,6 +24,8 @@ constexpr int64_t kTextBytes = sizeof(TokenizedText);
 // The time to read, convert and store a row or a key of a head, by the pairs of the same head that
 // are computed meanwhile.
 constexpr double kPairsPerRow = 30;
+// The same for a row of a key block of a cache, which is cleared before its first key is written.
+constexpr double kPairsPerClearedRow = 15;
 
 struct HeadWidths {
   int64_t key = 0;
@@ -101,6 +103,12 @@ double AttendedPairsOf(const AttendPlan& plan, int64_t index) {
   return attended + WeightPairs(plan, index, rows, attended);
 }
 
+// Returns how many rows of key blocks are cleared for the new keys of a cached sequence.
+double ClearedRows(int64_t cached_len, int64_t new_keys) {
+  return static_cast<double>(RoundUp(cached_len + new_keys, kKeyBlock) -
+                             RoundUp(cached_len, kKeyBlock));
+}
+
 // Returns the cost of a sequence in such pairs.
 double PairsOf(const AttendPlan& plan, int64_t index) {
   const PlannedSequence& sequence = plan.sequences[index];
@@ -109,13 +117,15 @@ double PairsOf(const AttendPlan& plan, int64_t index) {
   const int64_t new_keys = sequence.key.rows - taken;
   const auto rows = static_cast<double>(sequence.query.rows - taken);
   const auto stored = static_cast<double>(is_cached ? new_keys : RoundUp(new_keys, kKeyBlock));
+  const double cleared =
+      is_cached ? ClearedRows(plan.cached_len + taken, new_keys) * kPairsPerClearedRow : 0;
   // Without a model, several heads may share the keys of one.
   const double key_share = plan.model != nullptr ? 1
                                                  : static_cast<double>(plan.key.num_kv_heads) /
                                                        static_cast<double>(plan.key.num_heads);
   return AttendedPairsOf(plan, index) +
          kPairsPerRow * (rows + key_share * stored + static_cast<double>(taken)) +
-         LinearPairs(plan, rows, stored);
+         key_share * cleared + LinearPairs(plan, rows, stored);
 }
 
 // Returns the sum of the pairs of all sequences with work.

@@ -76,10 +76,21 @@ TEST(JobCostTest, OneKeyCostsWhatABlockOfThemDoes) {
 }
 
 TEST(JobCostTest, KeysWithoutRowsCostTheirBytes) {
-  const double some = StepFlops({.rows = 0, .keys = 1000}, 0);
-  EXPECT_GE(some, 1000 * 8 * 2 * 64) << "an operation for each of their numbers";
-  EXPECT_EQ(StepFlops({.rows = 0, .keys = 4000}, 0), 4 * some);
-  EXPECT_EQ(StepFlops({.rows = 0, .keys = 1000}, 100'000), some) << "which is not read";
+  const double some = StepFlops({.rows = 0, .keys = 1024}, 0);
+  EXPECT_GE(some, 1024 * 8 * 2 * 64) << "an operation for each of their numbers";
+  EXPECT_EQ(StepFlops({.rows = 0, .keys = 4096}, 0), 4 * some);
+  EXPECT_EQ(StepFlops({.rows = 0, .keys = 1024}, 64'000), some) << "which is not read";
+}
+
+TEST(JobCostTest, AKeyThatBeginsABlockCostsItsClearing) {
+  const double numbers = 64.0 * 8'192 * (16 + 16);
+  const auto flops = [](int64_t cached_len) {
+    return StepFlops({.rows = 0, .heads = 8'192, .width = 1, .value_width = 1}, cached_len);
+  };
+  EXPECT_GE(flops(0), 10 * numbers) << "a cleared block is several operations for each number";
+  EXPECT_LE(flops(1), 0.1 * flops(0));
+  EXPECT_EQ(flops(63), flops(1));
+  EXPECT_EQ(flops(64), flops(0));
 }
 
 TEST(JobCostTest, AWindowCostsTheKeysWithinIt) {
