@@ -19,6 +19,7 @@
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
 #include "server/sockets/listening_socket.h"
+#include "server/sockets/peer_host.h"
 
 namespace attention {
 namespace {
@@ -109,6 +110,7 @@ class HttpListener::Loop {
 
   struct Connection {
     FileDescriptor socket;
+    std::string host;
     steady_clock::time_point end;
     std::string request = {};
     bool is_asking = true;  // the request is still to be read
@@ -155,11 +157,24 @@ class HttpListener::Loop {
       }
       setsockopt(accepted.connection.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
                  sizeof(kSendBufferBytes));
+      std::string host = PeerOfConnection(accepted.connection.get()).host;
       if (std::ssize(connections_) == kMaxConnections) {
-        connections_.pop_front();
+        CloseOneFor(host);
       }
-      connections_.push_back({std::move(accepted.connection), steady_clock::now() + kPatience});
+      connections_.push_back(
+          {std::move(accepted.connection), std::move(host), steady_clock::now() + kPatience});
     }
+  }
+
+  // Closes the oldest connection of the host that has most of them, with the new one of `host`.
+  void CloseOneFor(const std::string& host) {
+    std::map<std::string, int> held;
+    for (const Connection& connection : connections_) {
+      ++held[connection.host];
+    }
+    ++held[host];
+    connections_.erase(std::ranges::max_element(
+        connections_, {}, [&](const Connection& connection) { return held[connection.host]; }));
   }
 
   // Reads and writes without waiting. Returns false when the connection is over.

@@ -21,8 +21,8 @@ struct HttpPage {
 };
 
 /// Serves pages on one thread. A slow connection costs its buffers for at most kPatience. At
-/// kMaxConnections the oldest connection is closed for a new one, so that no client can keep others
-/// out. A connection ends after its answer.
+/// kMaxConnections a connection is closed for a new one: the oldest of the host that has most of
+/// them, so that no host can keep others out. A connection ends after its answer.
 class HttpListener {
  public:
   using Pages = std::map<std::string, HttpPage>;  // by path, "/metrics"

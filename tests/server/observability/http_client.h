@@ -17,8 +17,13 @@ namespace attention {
 
 class HttpClient {
  public:
-  /// `address` is 127.0.0.1:PORT.
-  explicit HttpClient(const std::string& address) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+  /// `address` is 127.0.0.1:PORT. The client has the address 127.0.0.`host`.
+  explicit HttpClient(const std::string& address, int host = 1)
+      : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in source = {};
+    source.sin_family = AF_INET;
+    source.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffU) + static_cast<uint32_t>(host));
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&source), sizeof(source)), 0) << host;
     sockaddr_in target = {};
     target.sin_family = AF_INET;
     target.sin_port = htons(std::atoi(address.substr(address.rfind(':') + 1).c_str()));

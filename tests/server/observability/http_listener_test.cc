@@ -106,6 +106,20 @@ TEST_F(HttpListenerTest, AnswersBesideClientsThatHoldAllItsConnections) {
   }));
 }
 
+TEST_F(HttpListenerTest, ClosesNoConnectionOfAHostThatHasFew) {
+  EXPECT_TRUE(Eventually([&] {  // on a busy machine the listener's patience may end before
+    HttpClient honest(address_);
+    std::vector<std::unique_ptr<HttpClient>> others;
+    for (int i = 0; i < 2 * HttpListener::kMaxConnections; ++i) {
+      others.push_back(std::make_unique<HttpClient>(address_, 2));
+    }
+    others.back()->Send("GET /metrics HTTP/1.1\r\n\r\n");
+    EXPECT_THAT(others.back()->ReadAll(), EndsWith("one 1\n"));  // now all were accepted
+    return honest.Send("GET /metrics HTTP/1.1\r\n\r\n") &&
+           absl::EndsWith(honest.ReadAll(), "one 1\n");
+  }));
+}
+
 TEST_F(HttpListenerTest, AnswersBesideClientsThatDoNotTakeTheirAnswer) {
   std::vector<std::unique_ptr<HttpClient>> deaf;
   for (int i = 0; i < 8; ++i) {
