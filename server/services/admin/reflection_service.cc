@@ -2,8 +2,10 @@
 
 #include <grpcpp/impl/codegen/proto_utils.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,7 +32,8 @@ struct ReflectionMethod {
 };
 
 // Answers one request at a time: it reads the next one when the answer is sent. A request has as
-// long to come as any small message: a message that has begun cannot be told from none.
+// long to come as any small message: a message that has begun cannot be told from none. An answer
+// has as long to be taken.
 class ReflectionCall final : public MessageReceiver,
                              public std::enable_shared_from_this<ReflectionCall> {
  public:
@@ -46,7 +49,13 @@ class ReflectionCall final : public MessageReceiver,
         reception_(method_->calls.receiving) {}
 
   std::string Holder() const override { return AccountOf(Caller(), context_); }
-  void StopReceiving(const absl::Status& status) noexcept override { OnFailure(status); }
+  void StopReceiving(const absl::Status& status) noexcept override {
+    if (is_sending_) {  // the caller does not take the answer
+      context_.TryCancel();
+    } else {
+      OnFailure(status);
+    }
+  }
 
   // Cancels the call when not even the error can be sent.
   void OnFailure(const absl::Status& status) noexcept {
@@ -98,11 +107,20 @@ class ReflectionCall final : public MessageReceiver,
     bool is_own = false;
     grpc::SerializationTraits<ServerReflectionResponse>::Serialize(
         AnswerReflection(request, method_->services), &answer, &is_own);
+    is_sending_ = true;
+    const bool has_unit =
+        reception_.BeginAnswer(weak_from_this(), static_cast<int64_t>(answer.Length()), Holder());
+    const std::shared_ptr<ReflectionCall> self = shared_from_this();  // it may end at once
     on_written_.ArmFor([&](void* tag) { stream_.Write(answer, tag); });
+    if (!has_unit) {
+      context_.TryCancel();
+    }
   }
 
   void OnWritten(bool ok) {
-    if (ok) {
+    const bool is_stopped = !reception_.End();
+    is_sending_ = false;
+    if (ok && !is_stopped) {
       Read();
     } else {
       Finish(absl::OkStatus());
@@ -121,7 +139,8 @@ class ReflectionCall final : public MessageReceiver,
 
   const std::shared_ptr<const ReflectionMethod> method_;
   const Visit visit_;
-  Reception reception_;
+  Reception reception_;  // of a request, or of who takes the answer to it
+  std::atomic<bool> is_sending_ = false;
   OpenStreams::Place place_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};

@@ -6,6 +6,7 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
 #include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "tests/server/http2_bytes.h"
 #include "tests/server/serving_threads.h"
 #include "tests/support/in_process_server.h"
 
@@ -172,6 +173,18 @@ TEST_F(ReflectionV1Test, RefusesARequestThatIsMoreThanAName) {
   const grpc::Status status = stream_.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(status.error_message(), HasSubstr("of at most 4096 bytes, found 5003"));
+}
+
+TEST(ReflectionTest, AnAnswerThatNobodyTakesIsGivenUpInTime) {
+  InProcessServer server({.threads = 1, .receive_tick = absl::Milliseconds(10)});
+  Http2Socket deaf(server.address());
+  const std::string no_window("\0\x04\0\0\0\0", 6);  // SETTINGS_INITIAL_WINDOW_SIZE = 0
+  deaf.Send(
+      Frame(4, 0, 0, no_window) +
+      Frame(1, 4, 1, CallHeaders("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")) +
+      Frame(0, 0, 1, std::string("\0\0\0\0\x03\x3a\x01*", 8)));
+  const std::string reset = Frame(3, 0, 1, std::string(4, '\0')).substr(0, 9);
+  EXPECT_THAT(deaf.ReceiveUntil(reset), HasSubstr(reset));
 }
 
 TEST(ReflectionTest, OpenStreamsTakeNoThreads) {
