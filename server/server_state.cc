@@ -1,6 +1,7 @@
 #include "server/server_state.h"
 
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
@@ -145,8 +146,12 @@ void ServerState::StartStallWatch() {
       Log(LogLevel::kWarning, "the compute threads continue");
     }
   };
+  // The C library keeps the memory of messages that were freed, up to 32 MiB each, in case that
+  // others come. It gives it back to the system when it is told to.
+  const auto on_idle = [] { malloc_trim(0); };
   stall_watch = std::make_unique<StallWatch>(
-      absl::ToChronoNanoseconds(timeout), [this] { return executor.progress(); }, on_change);
+      absl::ToChronoNanoseconds(timeout), [this] { return executor.progress(); }, on_change,
+      on_idle);
 }
 
 void ServerState::SetReady(bool is_ready) {

@@ -1,5 +1,6 @@
 #include "server/scheduling/stall_watch.h"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <memory>
@@ -74,6 +75,31 @@ TEST(StallWatchTest, ReportsAtTheNextLookWhatItCouldNotReport) {
         }
       });
   EXPECT_TRUE(Eventually([&] { return tries == 2; }));
+}
+
+TEST(StallWatchTest, SaysOnceThatTheThreadsAreIdleAfterWork) {
+  IdleDetector detector;
+  const auto looks = [&](int64_t steps, bool has_work) {
+    return detector.Look({.steps = steps, .has_work = has_work});
+  };
+  EXPECT_FALSE(looks(0, false)) << "there was no work yet";
+  EXPECT_FALSE(looks(4, true));
+  EXPECT_FALSE(looks(4, true)) << "it has not ended";
+  EXPECT_FALSE(looks(8, false)) << "there was some since the last look";
+  EXPECT_TRUE(looks(8, false));
+  EXPECT_FALSE(looks(8, false)) << "it was said";
+  EXPECT_FALSE(looks(9, false));
+  EXPECT_TRUE(looks(9, false));
+}
+
+TEST(StallWatchTest, CallsWhatIsToBeDoneWhenIdle) {
+  std::atomic<int> looks = 0, calls = 0;
+  const StallWatch watch(
+      std::chrono::milliseconds(6),
+      [&] { return Progress{.steps = std::min(++looks, 3), .has_work = false}; }, [](bool) {},
+      [&] { ++calls; });
+  EXPECT_TRUE(Eventually([&] { return looks > 10; }));
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(StallWatchTest, EverySliceOfALongBatchIsAStep) {
