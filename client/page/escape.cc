@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "core/runtime/first_character.h"
+#include "core/runtime/utf8.h"
 
 namespace attention {
 namespace {

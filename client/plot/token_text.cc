@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "core/runtime/first_character.h"
+#include "core/runtime/utf8.h"
 
 namespace attention {
 namespace {

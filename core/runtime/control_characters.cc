@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "core/runtime/first_character.h"
+#include "core/runtime/utf8.h"
 
 namespace attention {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "core/runtime/utf8.h"
 #include "core/tokenizer/unicode.h"
 
 namespace attention {

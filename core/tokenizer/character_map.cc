@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/utf8.h"
 #include "core/tokenizer/unicode.h"
 
 namespace attention {

@@ -12,6 +12,7 @@
 #include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
+#include "core/runtime/utf8.h"
 #include "core/tokenizer/added_tokens.h"
 #include "core/tokenizer/byte_level.h"
 #include "core/tokenizer/normalizer.h"

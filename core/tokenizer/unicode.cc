@@ -50,18 +50,6 @@ absl::Status StatusOf(UErrorCode error) {
 
 }  // namespace
 
-std::optional<size_t> FindInvalidUtf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t begin = at;
-    int32_t character = 0;
-    U8_NEXT(text.data(), at, text.size(), character);
-    if (character < 0) {
-      return begin;
-    }
-  }
-  return std::nullopt;
-}
-
 int32_t NextCharacter(std::string_view text, size_t& at) {
   int32_t character = 0;
   U8_NEXT(text.data(), at, text.size(), character);

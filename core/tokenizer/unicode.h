@@ -14,9 +14,6 @@
 
 namespace attention {
 
-/// Returns the position of the first byte that is not well-formed UTF-8.
-std::optional<size_t> FindInvalidUtf8(std::string_view text);
-
 /// Returns the character at byte `at`, and moves `at` past it. REQUIRES: at < text.size(), and
 /// valid UTF-8.
 int32_t NextCharacter(std::string_view text, size_t& at);

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/utf8.h"
 #include "proto/codec/wire.h"
 
 namespace attention {
@@ -203,7 +206,22 @@ class Stripper {
       return in_.Skip(static_cast<int>(length));
     }
     wire::AppendVarint(length, out);
-    return Raw(length, out);
+    return Raw(length, out) && IsText(*field, std::string_view(out).substr(out.size() - length));
+  }
+
+  // Protobuf would refuse the whole message, write a line to the log, and name no field.
+  bool IsText(const KnownField& field, std::string_view bytes) {
+    using google::protobuf::FieldDescriptor;
+    if (field.descriptor->type() != FieldDescriptor::TYPE_STRING) {
+      return true;
+    }
+    const std::optional<size_t> invalid = FindInvalidUtf8(bytes);
+    if (invalid.has_value()) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat(field.descriptor->full_name(),
+                       ": expected UTF-8, found an invalid sequence at byte ", *invalid));
+    }
+    return !invalid.has_value();
   }
 
   // Rewrites a nested message; with `is_kept` false it only checks and counts it.
@@ -244,6 +262,9 @@ class Stripper {
     if (!field.descriptor->is_repeated()) {
       return in_.Skip(static_cast<int>(length));
     }
+    if (field.encoding == Encoding::kFixed32 && !Count(field, length / 4)) {
+      return in_.Skip(static_cast<int>(length));
+    }
     const size_t begin = out.size();
     wire::AppendVarint(tag, out);
     wire::AppendVarint(length, out);
@@ -251,7 +272,7 @@ class Stripper {
     if (!Raw(length, out)) {
       return false;
     }
-    if (field.counter >= 0) {
+    if (field.counter >= 0 && field.encoding == Encoding::kVarint) {
       // The last byte of each varint is the one without the high bit.
       const auto count = std::count_if(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),
                                        [](char byte) { return (byte & 0x80) == 0; });

@@ -15,8 +15,11 @@ using Encoding = EnvelopeFields::Field::Encoding;
 // The maximum number of integers in the lists of one field, which take one to ten bytes on the wire
 // and up to eight in memory: more than the ids of the largest padded batch.
 constexpr int64_t kMaxIntegers = int64_t{1} << 24;
-// The maximum number of elements that exist once per sequence.
+// The maximum number of elements that exist once per sequence, and once per head.
 constexpr int64_t kMaxPerSequence = int64_t{1} << 16;
+constexpr int64_t kMaxPerHead = int64_t{1} << 20;
+// The maximum number of elements that exist once per element of a head.
+constexpr int64_t kMaxPerHeadElement = 512;
 // The maximum number of tensors; the protocol needs a handful.
 constexpr int64_t kMaxTensors = 64;
 constexpr int64_t kMaxParameters = 256;
@@ -29,11 +32,15 @@ bool IsField(const FieldDescriptor& field, int number) {
 }
 
 // Returns the bounds by full name: of repeated messages, strings and bytes, each of which takes
-// tens or hundreds of bytes in memory and two on the wire.
+// tens or hundreds of bytes in memory and two on the wire, and of lists of floats, which take
+// little when they are compressed.
 const std::map<std::string, int64_t>& Bounds() {
   static const std::map<std::string, int64_t> bounds = {
       {"attention.v1.TextInput.texts", kMaxPerSequence},
       {"attention.v1.AttentionOptions.sequences", kMaxPerSequence},
+      {"attention.v1.AttentionOptions.alibi_slopes", kMaxPerHead},
+      {"attention.v1.AttentionOptions.sinks", kMaxPerHead},
+      {"attention.v1.RmsNorm.weight", kMaxPerHeadElement},
       {"attention.v1.DecodeResponse.parts", kMaxParts},
       {"inference.ModelInferRequest.inputs", kMaxTensors},
       {"inference.ModelInferRequest.outputs", kMaxTensors},

@@ -95,6 +95,27 @@ TEST(EnvelopeBoundsTest, PackedAndUnpackedIntegersAreCountedAlike) {
               IsOverBound("attention.v1.TokenIds.ids", bound, bound + 1));
 }
 
+TEST(EnvelopeBoundsTest, FloatsArePackedOrNotCountedAlikeAndNotMade) {
+  const int64_t bound = int64_t{1} << 20;
+  const auto slopes = [](int64_t count) {
+    return Long(9, std::string(static_cast<size_t>(count) * 4, '\0'));
+  };
+  const std::string unpacked = Bytes({9 << 3 | 5, 0, 0, 0, 0});
+  const std::string name = "attention.v1.AttentionOptions.alibi_slopes";
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(5, slopes(bound))), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(5, slopes(bound) + unpacked)),
+              IsOverBound(name, bound, bound + 1));
+  EXPECT_THAT(StatusOf<v1::DecodeRequest>(Long(3, Long(5, slopes(bound) + slopes(bound)))),
+              IsOverBound(name, bound, 2 * bound));
+  // The weights of a norm: 512 elements of a head at most.
+  const auto norm = [](int64_t count) {
+    return Long(5, Long(12, Long(1, std::string(static_cast<size_t>(count) * 4, '\0'))));
+  };
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(norm(512)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(norm(513)),
+              IsOverBound("attention.v1.RmsNorm.weight", 512, 513));
+}
+
 TEST(EnvelopeBoundsTest, AllListsOfIntegersTogetherHaveABound) {
   const int64_t each = int64_t{1} << 24;
   const auto list = [each](int field) {

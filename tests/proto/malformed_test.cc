@@ -93,8 +93,30 @@ TEST_F(MalformedTest, RefusesGroupsAndTagsThatAreNone) {
 }
 
 TEST_F(MalformedTest, RefusesANameThatIsNotUtf8) {
-  EXPECT_THAT(DecodeRequest(Bytes({0x0a, 2, 0xc3, 0x28})), IsRefused());
+  EXPECT_THAT(DecodeRequest(Bytes({0x0a, 3, 0x61, 0xc3, 0x28})),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "attention.v1.AttendRequest.model: expected UTF-8, found an invalid "
+                       "sequence at byte 1"));
   EXPECT_THAT(DecodeRequest(Bytes({0x0a, 2, 0xc3, 0xa9})), Not(IsRefused()));
+}
+
+TEST_F(MalformedTest, KnowsTheSameUtf8AsProtobuf) {
+  std::mt19937 random(7);
+  constexpr uint8_t kSomeBytes[] = {0x00, 0x28, 0x7f, 0x80, 0x8f, 0x90, 0x9f,
+                                    0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0,
+                                    0xed, 0xee, 0xef, 0xf0, 0xf4, 0xf5, 0xff};
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string name(1 + random() % 6, '\0');
+    for (char& byte : name) {
+      byte = static_cast<char>(kSomeBytes[random() % std::size(kSomeBytes)]);
+    }
+    const std::string wire = Bytes({0x0a, static_cast<uint8_t>(name.size())}) + name;
+    const bool is_message = v1::AttendRequest().ParseFromString(wire);
+    ASSERT_EQ(DecodeRequest(wire).ok(), is_message) << "round " << round;
+    accepted += is_message ? 1 : 0;
+  }
+  EXPECT_GT(accepted, 200);
 }
 
 TEST_F(MalformedTest, SurvivesRandomBytes) {

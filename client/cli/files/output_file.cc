@@ -11,8 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "client/page/escape.h"
 #include "client/plot/token_text.h"
-#include "core/runtime/first_character.h"
 #include "core/runtime/output_file.h"
+#include "core/runtime/utf8.h"
 
 namespace attention {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "core/runtime/first_character.h"
 #include "core/runtime/status_macros.h"
+#include "core/runtime/utf8.h"
 
 namespace attention {
 

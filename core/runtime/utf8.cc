@@ -1,4 +1,4 @@
-#include "core/runtime/first_character.h"
+#include "core/runtime/utf8.h"
 
 #include <cstdint>
 
@@ -26,6 +26,21 @@ std::optional<Character> FirstCharacter(absl::string_view text) {
     return std::nullopt;
   }
   return Character{code, num_bytes};
+}
+
+std::optional<size_t> FindInvalidUtf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const std::optional<Character> character = FirstCharacter({text.data() + at, text.size() - at});
+    if (!character.has_value()) {
+      return at;
+    }
+    at += character->num_bytes;
+  }
+  return std::nullopt;
 }
 
 }  // namespace attention
