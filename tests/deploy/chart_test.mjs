@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { parse, parseAllDocuments } from 'yaml';
 import { refusal } from './configuration.mjs';
 import { CHART, chart, differences, kustomize, leaves, notes, root } from './rendering.mjs';
-import { problems } from './rules.mjs';
+import { isSubset, problems } from './rules.mjs';
 import { invalid, mistyped } from './schemas.mjs';
 
 const nodeModules = join(dirname(fileURLToPath(import.meta.url)), 'node_modules');
@@ -74,6 +74,8 @@ const VALUES = {
       ['30s', find(o, 'ServiceMonitor').spec.endpoints[0].interval], [parse(read('deploy/prometheus/alerts.yaml')).groups, find(o, 'PrometheusRule').spec.groups]]],
   other_callers: [{ networkPolicy: { clients: [client], scrapers: [], egress: [way] } },
     (o) => [[[{ from: [client], ports: [{ protocol: 'TCP', port: 'grpc' }] }], find(o, 'NetworkPolicy').spec.ingress], [[way], find(o, 'NetworkPolicy').spec.egress]]],
+  other_callers_beside_the_edge: [{ networkPolicy: { clients: [client] }, edge: { enabled: true } },
+    (o) => [[[client, { podSelector: find(o, 'Deployment', 'attend-edge').spec.selector }], find(o, 'NetworkPolicy').spec.ingress[0].from]]],
   no_policy: [{ networkPolicy: { enabled: false } }, (o) => [[undefined, find(o, 'NetworkPolicy')]]],
   a_place: [{ nodeSelector: { 'kubernetes.io/arch': 'amd64' }, tolerations: [toleration], affinity, topologySpreadConstraints: [{ maxSkew: 2, topologyKey: 'rack', whenUnsatisfiable: 'DoNotSchedule' }], edge: { enabled: true } },
     (o) => [[{ 'kubernetes.io/arch': 'amd64' }, pod(o, 'attend-edge').nodeSelector], [[toleration], pod(o, 'attend-edge').tolerations], [{ 'kubernetes.io/arch': 'amd64' }, pod(o).nodeSelector], [[toleration], pod(o).tolerations], [affinity, pod(o).affinity],
@@ -169,6 +171,19 @@ for (const [name, objects, namespace, more] of [['the defaults', byDefault, 'els
     assert.equal(refusal(config(objects), folder), '');
   });
 }
+
+test("the servers' policy admits the edge, whoever else may call", () => {
+  const all = { ...cases, byDefault, dev, prod, other };
+  const edges = Object.entries(all).flatMap(([name, objects]) => objects
+    .filter(({ kind, metadata }) => kind === 'Deployment' && metadata.name.endsWith('-edge')).map((edge) => [name, edge, objects]));
+  assert.ok(edges.length >= 4);
+  for (const [name, edge, objects] of edges) {
+    const policy = find(objects, 'NetworkPolicy', edge.metadata.name.replace(/-edge$/, ''));
+    const admits = ({ podSelector, ...elsewhere }) => Object.keys(elsewhere).length === 0
+      && isSubset(podSelector.matchLabels, edge.spec.template.metadata.labels);
+    assert.ok(policy.spec.ingress.some(({ from, ports }) => ports[0].port === 'grpc' && from.some(admits)), name);
+  }
+});
 
 test('each value has a case', () => {
   const covered = Object.values(VALUES).flatMap(([values]) => Object.keys(leaves(values)));
