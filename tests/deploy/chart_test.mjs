@@ -63,6 +63,8 @@ const VALUES = {
   options: [{ config: { threads: 3, log_format: null, drain_delay: '1m30s', grace_period: '500ms', max_connection_age: '1m', max_connection_age_grace: '2h',
     max_queue_bytes: 300000000, max_reply_bytes: 1e8, max_cache_bytes: 2e8, max_message_bytes: 1e7, max_connections: 1e3 } },
   (o) => [[3, config(o).threads], [undefined, config(o).log_format], [300000000, config(o).max_queue_bytes], [101, pod(o).terminationGracePeriodSeconds]]],
+  durations_in_seconds: [{ config: { grace_period: 86400, drain_delay: '40', max_queue_wait: 1.5 } },
+    (o) => [[86400 + 40 + 10, pod(o).terminationGracePeriodSeconds], ['40', config(o).drain_delay], [1.5, config(o).max_queue_wait]]],
   connections_of_any_age: [{ config: { max_connection_age: '0s', drain_delay: '0s' } }, (o) => [['0s', config(o).max_connection_age]]],
   a_scale: [{ autoscaling: { minReplicas: 4, maxReplicas: 5, cpu: 70 } },
     (o) => [[4, find(o, 'HorizontalPodAutoscaler').spec.minReplicas], [5, find(o, 'HorizontalPodAutoscaler').spec.maxReplicas], [[cpu], find(o, 'HorizontalPodAutoscaler').spec.metrics]]],
@@ -114,11 +116,21 @@ const WRONG = {
   models_of_nowhere: [{ models: { required: ['a', 'b'] } }, /models\.required: expected \[none\] without a claim of models, found \[a, b\]/],
   a_size_without_unit: [{ models: { newClaim: { size: '20' } } }, /models\.newClaim\.size: .*match pattern/],
   a_listener: [{ config: { listen: ['0.0.0.0:9'] } }, /config\.listen: expected no such key, which the chart sets .*found \[0\.0\.0\.0:9\]/],
+  none_beside_a_model: [{ models: { existingClaim: 'ours', required: ['none', 'a'] } }, /models\.required: expected names of models, or \[none\], found \[none, a\]/],
+  polls_of_no_models: [{ config: { models_poll: '5s' } }, /config\.models_poll: expected no such key without a claim of models, found 5s/],
+  a_sample_of_no_traces: [{ config: { trace_sample_ratio: 0.5 } }, /config\.trace_sample_ratio: expected no such key without config\.otlp_endpoint, found 0\.5/],
+  a_collector_without_scheme: [{ config: { otlp_endpoint: 'collector:4318' } }, /config\.otlp_endpoint: expected a URL such as http:\/\/HOST:4318, found collector:4318/],
+  a_misspelt_option: [{ config: { max_queue_byte: 1 } }, /config: .*max_queue_byte is not allowed/],
+  a_message_beyond_grpc: [{ config: { max_message_bytes: 2 ** 31 } }, /config\.max_message_bytes: .*less than or equal to 2\.?147483647/],
+  a_log_of_nobody: [{ config: { log_format: 'xml' } }, /config\.log_format.*(one of|text)/],
+  half_a_thread: [{ config: { threads: 0.5 } }, /config\.threads: .*Expected: integer, given: number/],
   a_flag_as_a_key: [{ config: { '--threads': 2 } }, /config: .*--threads/],
   no_limit: [{ config: { max_queue_bytes: null } }, /config: max_queue_bytes is required/],
   a_limit_of_0: [{ config: { max_message_bytes: 0 } }, /config\.max_message_bytes: .*greater than or equal to 1/],
   no_queued_work: [{ autoscaling: { queuedWork: '0.0' } }, /autoscaling\.queuedWork: .*match pattern/],
-  a_duration_without_unit: [{ config: { drain_delay: '40' } }, /config\.drain_delay: .*match pattern/],
+  a_duration_in_words: [{ config: { drain_delay: '40 seconds' } }, /config\.drain_delay: .*match pattern/],
+  a_duration_of_days: [{ config: { grace_period: '24h1s' } }, /config\.grace_period: expected 0, or a time from 1ms to 24h, found 24h1s/],
+  too_many_seconds: [{ config: { grace_period: 86401 } }, /config\.grace_period: .*less than or equal to 86/],
   a_short_drain: [{ config: { drain_delay: '33s' } }, /config\.drain_delay: expected more than 1\.1 times config\.max_connection_age, 30s, found 33s/],
   more_than_at_most: [{ autoscaling: { minReplicas: 9 } }, /autoscaling\.minReplicas: expected at most autoscaling\.maxReplicas, 8, found 9/],
   more_than_all: [{ autoscaling: { cpu: 200 } }, /autoscaling\.cpu: .*less than or equal to 100/],
@@ -182,6 +194,41 @@ test("the servers' policy admits the edge, whoever else may call", () => {
     const admits = ({ podSelector, ...elsewhere }) => Object.keys(elsewhere).length === 0
       && isSubset(podSelector.matchLabels, edge.spec.template.metadata.labels);
     assert.ok(policy.spec.ingress.some(({ from, ports }) => ports[0].port === 'grpc' && from.some(admits)), name);
+  }
+});
+
+// What a kind of duration is in the server's schema.
+const isDuration = ({ type, maximum }) => JSON.stringify(type) === '["string","number"]' && maximum === 86400;
+
+test("the options of config, and their limits, are those of the server's own schema", () => {
+  const { properties: { $schema, ...options } } = JSON.parse(execFileSync(process.env.ATTEND_SERVER, ['--print-config-schema'], { encoding: 'utf8' }));
+  const found = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8')).properties.config;
+  // Helm takes a value that is null away.
+  const expected = Object.fromEntries(Object.entries(options).map(([key, { anyOf }]) => {
+    const kinds = anyOf.filter(({ type }) => type !== 'null');
+    if (found.properties[key]?.description === 'set by the chart') return [key, { description: 'set by the chart' }];
+    if (isDuration(kinds[0])) return [key, { $ref: '#/definitions/duration' }];
+    return [key, kinds.length === 1 ? kinds[0] : { anyOf: kinds }];
+  }));
+  assert.deepEqual(found.properties, expected);
+  assert.equal(found.additionalProperties, false);
+  for (const [key, { description }] of Object.entries(expected)) {
+    if (description) assert.match(chart({ config: { [key]: true } }, folder).said?.at(-1) ?? '', new RegExp(`config\\.${key}: expected no such key, which the chart sets`));
+  }
+});
+
+test('no duration of config may be longer than the server takes', () => {
+  const { config: { properties } } = JSON.parse(readFileSync(join(CHART, 'values.schema.json'), 'utf8')).properties;
+  const keys = Object.keys(properties).filter((key) => properties[key].$ref === '#/definitions/duration');
+  assert.ok(keys.length >= 10);
+  for (const key of keys) {
+    const values = (duration) => ({ models: { existingClaim: 'ours' }, config: { [key]: duration } });
+    for (const duration of ['25h', '0.0001s']) {
+      assert.match(chart(values(duration), folder).said?.at(-1) ?? '', new RegExp(`config\\.${key}: expected 0, or a time from 1ms to 24h, found ${duration}`));
+    }
+    const drain = key === 'max_connection_age' ? { [key]: '20h', drain_delay: '24h' } : { [key]: '24h' };
+    const taken = rendered({ ...values(''), config: drain });
+    assert.equal(refusal(config(taken), folder), '');
   }
 });
 

@@ -11,8 +11,9 @@ export function quantity(text) {
   return Number(match[1]) * SUFFIXES[match[2]];
 }
 
-/** Seconds of "30s", "5m", "1m30s". */
+/** Seconds of "30s", "5m", "1m30s", "30", 30. */
 export function seconds(text) {
+  if (/^[0-9.]+$/.test(String(text))) return Number(text);
   const units = { ms: 1e-3, s: 1, m: 60, h: 3600 };
   const parts = [...String(text).matchAll(/([0-9.]+)(ms|s|m|h)/g)];
   if (parts.length === 0) throw new Error(`duration: expected one such as 30s, found ${text}`);

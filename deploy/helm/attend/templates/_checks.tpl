@@ -23,6 +23,9 @@
 {{- if and .existingClaim .newClaim.size }}
 {{- fail (printf "models.newClaim.size: expected none beside models.existingClaim=%s, found %s" .existingClaim .newClaim.size) }}
 {{- end }}
+{{- if and (has "none" .required) (gt (len .required) 1) }}
+{{- fail (printf "models.required: expected names of models, or [none], found [%s]" (join ", " .required)) }}
+{{- end }}
 {{- if and (ne (join "," .required) "none") .required (not (include "attend.claim" $)) }}
 {{- fail (printf "models.required: expected [none] without a claim of models, found [%s]" (join ", " .required)) }}
 {{- end }}
@@ -33,6 +36,26 @@
 {{- end }}
 {{- end }}
 {{- with .Values.config }}
+{{- range $key := list "drain_delay" "grace_period" "max_connection_age" "max_connection_age_grace" "max_connection_idle" "max_queue_wait" "models_poll" "reply_patience" "session_idle_timeout" "stall_timeout" }}
+{{- if hasKey $values.config $key }}
+{{- $duration := index $values.config $key }}
+{{- $seconds := include "attend.seconds" $duration | float64 }}
+{{- if or (gt $seconds 86400.0) (and (gt $seconds 0.0) (lt $seconds 0.001)) }}
+{{- fail (printf "config.%s: expected 0, or a time from 1ms to 24h, found %v" $key $duration) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $key := list "models_poll" "model_versions" "weights_dtype" }}
+{{- if and (hasKey $values.config $key) (not (include "attend.claim" $)) }}
+{{- fail (printf "config.%s: expected no such key without a claim of models, found %v" $key (index $values.config $key)) }}
+{{- end }}
+{{- end }}
+{{- if and (hasKey . "trace_sample_ratio") (not .otlp_endpoint) }}
+{{- fail (printf "config.trace_sample_ratio: expected no such key without config.otlp_endpoint, found %v" .trace_sample_ratio) }}
+{{- end }}
+{{- if and .otlp_endpoint (not (regexMatch "^https?://" .otlp_endpoint)) }}
+{{- fail (printf "config.otlp_endpoint: expected a URL such as http://HOST:4318, found %s" .otlp_endpoint) }}
+{{- end }}
 {{- /* gRPC varies the age by a tenth. */}}
 {{- $age := include "attend.seconds" .max_connection_age | float64 }}
 {{- if and (gt $age 0.0) (le (include "attend.seconds" .drain_delay | float64) (mulf 1.1 $age)) }}

@@ -44,8 +44,10 @@ labels:
 {{- end }}
 {{- end }}
 
-{{/* Seconds of a duration such as 1m30s. */}}
+{{/* Seconds of a duration such as 1m30s; a number alone is seconds. */}}
 {{- define "attend.seconds" -}}
+{{- $text := toString . }}
+{{- if regexMatch "^[0-9.]+$" $text }}{{ $text = printf "%ss" $text }}{{ end }}
 {{- $start := toDate "2006-01-02" "2000-01-01" }}
-{{- (($start | mustDateModify .).Sub $start).Seconds }}
+{{- (($start | mustDateModify $text).Sub $start).Seconds }}
 {{- end }}
