@@ -37,7 +37,8 @@ USER 65532:65532
 ENV ATTEND_HEALTH_LISTEN=0.0.0.0:8004
 # gRPC; metrics (--metrics-listen=0.0.0.0:8002 --metrics-insecure); health.
 EXPOSE 8001 8002 8004
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
+# Models may take ten minutes to load, as in Kubernetes and systemd. The first success ends the start period.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10m --retries=3 \
   CMD attend health --server="127.0.0.1:${ATTEND_HEALTH_LISTEN##*:}"
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["attend-server"]

@@ -65,6 +65,15 @@ test('docker-compose accepts the file, and it keeps our rules', () => {
   assert.deepEqual([...problems(compose)], []);
 });
 
+test('a server may load models for ten minutes, as in the image, Kubernetes and systemd', () => {
+  const read = (file) => readFileSync(join(process.env.ATTEND_SOURCE, file), 'utf8');
+  const { periodSeconds, failureThreshold } = parse(read('deploy/kubernetes/base/deployment.yaml')).spec.template.spec.containers[0].startupProbe;
+  assert.equal(periodSeconds * failureThreshold, 600);
+  assert.match(read('deploy/debian/attend-server.service'), /^TimeoutStartSec=10min$/m);
+  assert.match(read('Dockerfile'), /^HEALTHCHECK .*--start-period=10m /m);
+  assert.equal(compose.services.attend.healthcheck.start_period, '10m');
+});
+
 test('docker-compose refuses an unknown key', () => {
   const broken = structuredClone(compose);
   broken.services.attend.healthchek = {};
