@@ -4,7 +4,11 @@
 # With the argument -t it only checks the configuration. README.md lists the variables.
 set -eu
 
+# Whether this machine has an IPv6 address: yes or no. The file is missing or empty where the kernel has no IPv6.
+has_ipv6() { if [ -n "$(cat /proc/net/if_inet6 2>/dev/null)" ]; then echo yes; else echo no; fi; }
+
 : "${EDGE_LISTEN:=8443}"                                # [HOST:]PORT to serve on
+: "${EDGE_IPV6:=$(has_ipv6)}"                           # yes: a PORT without HOST is served on IPv6, too; no: on IPv4 alone
 : "${EDGE_CERTIFICATE:=/etc/attend-edge-tls/tls.crt}"   # certificate chain for clients and its key (PEM)
 : "${EDGE_KEY:=/etc/attend-edge-tls/tls.key}"
 : "${EDGE_SERVER:=127.0.0.1:8001}"                      # HOST:PORT of the server, or unix:/PATH
@@ -49,6 +53,17 @@ check() {
 }
 
 fill EDGE_LISTEN "$EDGE_LISTEN"
+case $EDGE_IPV6 in
+  yes | no) ;;
+  *)
+    echo "start.sh: EDGE_IPV6: expected yes or no, found $EDGE_IPV6" >&2
+    exit 1
+    ;;
+esac
+case $EDGE_IPV6:$EDGE_LISTEN in
+  no:* | yes:*[!0-9]*) replace EDGE_LISTEN_IPV6 "" ;; # a HOST is one address, of IPv4 or IPv6
+  *) replace EDGE_LISTEN_IPV6 "listen [::]:$EDGE_LISTEN ssl http2;" ;;
+esac
 fill EDGE_CERTIFICATE "$EDGE_CERTIFICATE"
 fill EDGE_KEY "$EDGE_KEY"
 fill EDGE_SERVER "$EDGE_SERVER"

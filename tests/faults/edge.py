@@ -21,7 +21,7 @@ class Edge:
     """The proxy of a server; ends with the block it is made for."""
 
     def __init__(self, server, **variables):
-        self.address, self.ca_file = f"127.0.0.1:{free_port()}", str(TLS / "ca.pem")
+        self.address, self.ca_file = f"127.0.0.1:{variables.get('EDGE_LISTEN') or free_port()}", str(TLS / "ca.pem")
         self._folder = tempfile.TemporaryDirectory()
         self._log = pathlib.Path(self._folder.name) / "log"
         settings = {"EDGE_LISTEN": self.address, "EDGE_SERVER": server.address, "EDGE_CERTIFICATE": TLS / "server.pem",

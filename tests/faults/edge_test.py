@@ -9,6 +9,7 @@ import os
 import pathlib
 import queue
 import re
+import socket
 import subprocess
 import tempfile
 import unittest
@@ -19,7 +20,7 @@ import h2.connection
 import numpy as np
 
 from attack import Target, call_headers
-from edge import Edge, TLS
+from edge import Edge, TLS, free_port
 from faults_test import grpc_status
 from harness import CHANNEL, PATIENCE_S, SERVICE, SOURCE, Server, eventually, expect, is_idle, pb, request, stream
 
@@ -250,6 +251,44 @@ class Starts(unittest.TestCase):
                                    env={**os.environ, "EDGE_LISTEN": value, "EDGE_FOLDER": folder})
             self.assertEqual(found.returncode, 1)
             self.assertIn("EDGE_LISTEN: expected no", found.stderr)
+
+    def configured(self, **variables):
+        """What start.sh writes for nginx, which is not started."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        subprocess.run([SOURCE / "deploy/edge/start.sh"], check=True,
+                       env={**os.environ, "EDGE_NGINX": "true", "EDGE_FOLDER": folder, **variables})
+        return (pathlib.Path(folder) / "nginx.conf").read_text()
+
+    def listeners(self, **variables):
+        return re.findall(r"^ *listen (\S+) ", self.configured(**variables), re.MULTILINE)
+
+    def test_a_bare_port_is_served_on_ipv6_too_where_the_machine_has_it(self):
+        self.assertEqual(self.listeners(EDGE_IPV6="yes"), ["8443", "[::]:8443"])
+        self.assertEqual(self.listeners(EDGE_IPV6="yes", EDGE_LISTEN="443"), ["443", "[::]:443"])
+        self.assertEqual(self.listeners(EDGE_IPV6="no"), ["8443"])
+        for address in ("127.0.0.1:8443", "[::1]:8443", "localhost:8443"):
+            self.assertEqual(self.listeners(EDGE_IPV6="yes", EDGE_LISTEN=address), [address])
+        addresses = pathlib.Path("/proc/net/if_inet6")
+        has_ipv6 = addresses.exists() and addresses.read_text() != ""
+        self.assertEqual(self.listeners(), ["8443", "[::]:8443"] if has_ipv6 else ["8443"])
+        found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
+                               env={**os.environ, "EDGE_IPV6": "maybe"})
+        self.assertIn("EDGE_IPV6: expected yes or no, found maybe", found.stderr)
+
+    def test_callers_reach_a_bare_port_by_both_families(self):
+        families = ["127.0.0.1"]
+        try:
+            with socket.socket(socket.AF_INET6) as one:
+                one.bind(("::1", 0))
+            families.append("[::1]")
+        except OSError:
+            pass  # a machine without IPv6
+        port = free_port()
+        with Server() as server, Edge(server, EDGE_LISTEN=port) as edge:
+            for host in families:
+                edge.address = f"{host}:{port}"
+                with secure_channel(edge) as channel:
+                    server.attend(channel=channel)
 
 
 if __name__ == "__main__":
