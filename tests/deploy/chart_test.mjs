@@ -29,6 +29,7 @@ const secret = (name) => ({ secretName: name, defaultMode: 0o440 });
 const cpu = { type: 'Resource', resource: { name: 'cpu', target: { type: 'Utilization', averageUtilization: 70 } } };
 const client = { namespaceSelector: { matchLabels: { team: 'a' } } };
 const way = { to: [{ podSelector: { matchLabels: { app: 'collector' } } }], ports: [{ protocol: 'TCP', port: 4318 }] };
+const dns = { to: [{ ipBlock: { cidr: '169.254.20.10/32' } }], ports: [{ protocol: 'UDP', port: 53 }] };
 const toleration = { key: 'attend', operator: 'Exists', effect: 'NoSchedule' };
 const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'a', operator: 'Exists' }] }] } } };
 const digest = `sha256:${'0a'.repeat(32)}`;
@@ -80,6 +81,9 @@ const VALUES = {
     (o) => [[[{ from: [client], ports: [{ protocol: 'TCP', port: 'grpc' }] }], find(o, 'NetworkPolicy').spec.ingress], [[way], find(o, 'NetworkPolicy').spec.egress]]],
   other_callers_beside_the_edge: [{ networkPolicy: { clients: [client] }, edge: { enabled: true } },
     (o) => [[[client, { podSelector: find(o, 'Deployment', 'attend-edge').spec.selector }], find(o, 'NetworkPolicy').spec.ingress[0].from]]],
+  another_dns: [{ networkPolicy: { dns: [dns] }, edge: { enabled: true } },
+    (o) => [[[dns], find(o, 'NetworkPolicy', 'attend-edge').spec.egress.slice(1)]]],
+  no_dns: [{ networkPolicy: { dns: [] }, edge: { enabled: true } }, (o) => [[1, find(o, 'NetworkPolicy', 'attend-edge').spec.egress.length]]],
   no_policy: [{ networkPolicy: { enabled: false } }, (o) => [[undefined, find(o, 'NetworkPolicy')]]],
   a_place: [{ nodeSelector: { 'kubernetes.io/arch': 'amd64' }, tolerations: [toleration], affinity, topologySpreadConstraints: [{ maxSkew: 2, topologyKey: 'rack', whenUnsatisfiable: 'DoNotSchedule' }], edge: { enabled: true } },
     (o) => [[{ 'kubernetes.io/arch': 'amd64' }, pod(o, 'attend-edge').nodeSelector], [[toleration], pod(o, 'attend-edge').tolerations], [{ 'kubernetes.io/arch': 'amd64' }, pod(o).nodeSelector], [[toleration], pod(o).tolerations], [affinity, pod(o).affinity],

@@ -1,17 +1,18 @@
 // The overlay `edge` as kubectl renders it: schema and types, and whether it fits what it stands before (the overlay `prod`)
 // and what it starts (deploy/edge).
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { parse, stringify } from 'yaml';
 import { kustomize, root } from './rendering.mjs';
 import { isSubset, security } from './rules.mjs';
 import { invalid, mistyped } from './schemas.mjs';
 
 const nodeModules = join(dirname(fileURLToPath(import.meta.url)), 'node_modules');
-const folder = mkdtempSync(join(tmpdir(), 'attend-edge-'));
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'attend-edge-')));
 after(() => rmSync(folder, { recursive: true }));
 
 const render = (overlay) => kustomize(join(root, 'deploy/kubernetes/overlays', overlay));
@@ -92,6 +93,22 @@ for (const [name, [breakIt, text]] of Object.entries(BROKEN)) {
     assert.match([...problems(broken)].join('\n'), text);
   });
 }
+
+test("README's patch for another DNS replaces the rule of DNS, and keeps the way to the servers", () => {
+  const chapter = readFileSync(join(root, 'deploy/kubernetes/README.md'), 'utf8');
+  const [, patches] = chapter.match(/^    # overlays\/edge\/kustomization.yaml\n((?:    .*\n)+)/m);
+  const place = join(folder, 'dns');
+  mkdirSync(place);
+  writeFileSync(join(place, 'kustomization.yaml'), stringify({
+    apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization', namespace: 'attend',
+    components: [relative(place, join(root, 'deploy/kubernetes/components/edge'))], ...parse(patches),
+  }));
+  const rules = find(kustomize(place), 'NetworkPolicy').spec.egress;
+  const before = find(edge, 'NetworkPolicy').spec.egress;
+  assert.equal(rules.length, 2);
+  assert.deepEqual(rules[0], before[0]);
+  assert.deepEqual(rules[1], { to: [{ ipBlock: { cidr: '169.254.20.10/32' } }], ports: before[1].ports });
+});
 
 test('each word that the template leaves open is filled in by start.sh', () => {
   const open = new Set([...read('nginx.conf.template').matchAll(/@(EDGE_\w+)@/g)].map(([, name]) => name));
