@@ -3,7 +3,7 @@
 // CHART_TEMPLATE names chart_template.go, HELM a helm if there is one: then both render everything, and must agree.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -350,6 +350,18 @@ test('NOTES.txt names what the namespace has to have, and how to call', () => {
   assert.match(notes('values-prod.yaml'), /--server=dns:\/\/\/attend\.attend\.svc:8001 --tls --ca=ca\.pem --token-file=token --model=NAME/);
   assert.match(notes('values-dev.yaml'), /--server=dns:\/\/\/attend\.attend\.svc:8001 --model=demo/);
   assert.doesNotMatch(notes('values-dev.yaml'), /Secret/);
+});
+
+test('NOTES.txt warns of an edge without tokens', () => {
+  const place = join(folder, 'notes.json');
+  const said = (values) => {
+    writeFileSync(place, JSON.stringify(values));
+    return notes(place);
+  };
+  const warning = /WARNING: everybody who reaches this address may call .*tokens\.secret is empty/;
+  assert.match(said({ edge: { enabled: true } }), warning);
+  assert.doesNotMatch(said({ edge: { enabled: true }, tokens: { secret: 'ours' } }), warning);
+  assert.doesNotMatch(said({}), warning);
 });
 
 test('the package of a release has no links, and renders the same', () => {

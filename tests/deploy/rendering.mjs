@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 
 export const root = process.env.ATTEND_SOURCE;
@@ -36,9 +36,9 @@ export function chart(values, folder, { release = 'attend', namespace = 'attend'
   return { objects: all[0].objects, said: all.map(({ said }) => said) };
 }
 
-/** What NOTES.txt says to whom installs the chart, by the stand-in alone. */
+/** What NOTES.txt says to whom installs the chart with this file of values, by the stand-in alone. */
 export function notes(values) {
-  return execFileSync(process.env.CHART_TEMPLATE, ['template', '--notes', '--namespace', 'attend', '--values', join(CHART, values), 'attend', CHART], { encoding: 'utf8' });
+  return execFileSync(process.env.CHART_TEMPLATE, ['template', '--notes', '--namespace', 'attend', '--values', resolve(CHART, values), 'attend', CHART], { encoding: 'utf8' });
 }
 
 /** The leaves of an object by their path; elements of a list by their name or type where they have one. */
