@@ -95,7 +95,7 @@ const VALUES = {
   (o) => [['r/edge:7', container(o, 'attend-edge').image], ['Never', container(o, 'attend-edge').imagePullPolicy], [5, find(o, 'Deployment', 'attend-edge').spec.replicas],
     [secret('ours'), pod(o, 'attend-edge').volumes[0].secret], ['ours-ca', pod(o, 'attend-edge').volumes[1].configMap.name],
     [{ a: 'b' }, find(o, 'Service', 'attend-edge').metadata.annotations], [edgeResources, container(o, 'attend-edge').resources],
-    [{ EDGE_SERVER: 'attend-servers:8001', EDGE_SERVER_CA: '/etc/attend-server-ca/ca.pem', EDGE_SERVER_NAME: 'a.example', EDGE_FOLDER: '/run/edge', EDGE_WORKERS: '4', EDGE_CALLS: '9' },
+    [{ EDGE_SERVER: 'attend-servers:8001', EDGE_SERVER_CA: '/etc/attend-server-ca/ca.pem', EDGE_SERVER_NAME: 'a.example', EDGE_MESSAGE_BYTES: '67108864', EDGE_FOLDER: '/run/edge', EDGE_WORKERS: '4', EDGE_CALLS: '9' },
       Object.fromEntries(container(o, 'attend-edge').env.map(({ name, value }) => [name, value]))]]],
   an_edge_by_digest: [{ edge: { enabled: true, image: { digest } } }, (o) => [[`attend-edge@${digest}`, container(o, 'attend-edge').image]]],
 };
@@ -321,8 +321,9 @@ test('values-prod.yaml is the overlay prod, whose PriorityClass belongs to the c
 });
 
 test('edge.enabled adds the overlay edge', () => {
-  const with_edge = rendered({ priorityClassName: 'attend', edge: { enabled: true } });
-  const without = rendered({ priorityClassName: 'attend' });
+  const of_prod = { priorityClassName: 'attend', config: { max_message_bytes: config(prod).max_message_bytes } };
+  const with_edge = rendered({ ...of_prod, edge: { enabled: true } });
+  const without = rendered(of_prod);
   const added = with_edge.filter(({ kind, metadata }) => !find(without, kind, metadata.name));
   assert.deepEqual(compared(overlay('overlays/edge'), added), []);
   assert.deepEqual(with_edge.filter((object) => !added.includes(object)), without);

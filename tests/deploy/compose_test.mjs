@@ -97,6 +97,7 @@ test('the edge goes with it, keeps our rules, and asks for a certificate', () =>
   assert.ok(existsSync(resolve(dirname(path), edge.build, 'Dockerfile')));
   const [host, port] = edge.environment.EDGE_SERVER.split(':');
   assert.ok(compose.services[host].command.includes(`--listen=0.0.0.0:${port}`));
+  assert.ok(compose.services[host].command.includes(`--max-message-bytes=${edge.environment.EDGE_MESSAGE_BYTES}`));
 });
 
 const BROKEN = [

@@ -60,6 +60,8 @@ function* problems(objects) {
     if (!isThere) yield `${name}: nothing is mounted at ${value[name]}`;
   }
   for (const { name } of container.env) if (!read('start.sh').includes(`"\${${name}:=`)) yield `${name}: start.sh knows no such variable`;
+  const { max_message_bytes } = JSON.parse(find(prod, 'ConfigMap').data['attend.json']);
+  if (value.EDGE_MESSAGE_BYTES !== `${max_message_bytes}`) yield `EDGE_MESSAGE_BYTES: ${value.EDGE_MESSAGE_BYTES} is not the servers' ${max_message_bytes}`;
   const sleep = container.lifecycle.preStop.sleep.seconds;
   const ending = Number(read('nginx.conf.template').match(/worker_shutdown_timeout (\d+)s/)[1]);
   if (!(template.spec.terminationGracePeriodSeconds > sleep + ending)) yield `terminationGracePeriodSeconds: expected more than ${sleep + ending}`;
@@ -73,6 +75,7 @@ const BROKEN = {
   a_service_of_servers: [(o) => { find(o, 'Service', 'attend-edge').spec.selector = { 'app.kubernetes.io/name': 'attend' }; }, /Service: does not select/],
   a_headless_name: [(o) => { find(o, 'Service', 'attend-servers').spec.clusterIP = 'None'; }, /headless/],
   another_server: [(o) => { setting(o, 'EDGE_SERVER').value = 'attend:8001'; }, /EDGE_SERVER: attend:8001/],
+  messages_beyond_the_servers: [(o) => { setting(o, 'EDGE_MESSAGE_BYTES').value = '268435456'; }, /EDGE_MESSAGE_BYTES: 268435456 is not the servers' 134217728/],
   a_misspelt_variable: [(o) => { setting(o, 'EDGE_WORKERS').name = 'EDGE_WORKER'; }, /EDGE_WORKER: start.sh knows/],
   plaintext_to_the_servers: [(o) => { setting(o, 'EDGE_SERVER_CA').value = ''; }, /plaintext to servers/],
   no_certificate: [(o) => { pod(o).spec.containers[0].volumeMounts.shift(); }, /EDGE_CERTIFICATE: nothing is mounted/],

@@ -154,6 +154,17 @@ class Limits(unittest.TestCase):
             for session in sessions:
                 session.end()
 
+    def test_messages_are_bounded_by_the_servers_limit(self):
+        with Server("--max-message-bytes=4194304") as server, Edge(server, EDGE_MESSAGE_BYTES=4194304) as edge:
+            with secure_channel(edge) as channel:
+                call = channel.unary_unary(SERVICE + "Attend")
+                longest = b"\x0a\x04demo\x12" + b"\xff" * (4194304 - 7)
+                # It is no request, which only the server can tell.
+                self.assertNotEqual(call.future(longest, timeout=PATIENCE_S).details(), "the message exceeds the limit of the edge")
+                too_long = call.future(bytes(6 << 20), timeout=PATIENCE_S)
+                self.assertEqual(too_long.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+                self.assertEqual(too_long.details(), "the message exceeds the limit of the edge")
+
     def test_calls_of_an_address_a_second_are_bounded(self):
         with Server() as server, Edge(server, EDGE_CALLS_PER_SECOND=1) as edge, secure_channel(edge) as channel:
             codes = []
@@ -206,6 +217,14 @@ def seconds(text):
     return sum(int(number) * {"h": 3600, "m": 60, "s": 1}[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
 
 
+def configured(test, **variables):
+    """What start.sh writes for nginx, which is not started."""
+    folder = test.enterContext(tempfile.TemporaryDirectory())
+    subprocess.run([SOURCE / "deploy/edge/start.sh"], check=True,
+                   env={**os.environ, "EDGE_NGINX": "true", "EDGE_FOLDER": folder, **variables})
+    return (pathlib.Path(folder) / "nginx.conf").read_text()
+
+
 class FitsTheServer(unittest.TestCase):
     """Each limit of the shipped configuration against the server's own default."""
 
@@ -222,8 +241,11 @@ class FitsTheServer(unittest.TestCase):
 
     def test_messages(self):
         # Whatever the server takes passes, and little more.
-        self.assertGreaterEqual(amount(self.limit("client_max_body_size")), self.server["max_message_bytes"] + 5)
-        self.assertLessEqual(amount(self.limit("client_max_body_size")), 1.01 * self.server["max_message_bytes"])
+        default = int(re.search(r"EDGE_MESSAGE_BYTES:=(\d+)", (SOURCE / "deploy/edge/start.sh").read_text())[1])
+        self.assertEqual(default, self.server["max_message_bytes"])
+        limit = int(re.search(r"client_max_body_size (\d+);", configured(self))[1])
+        self.assertGreaterEqual(limit, self.server["max_message_bytes"] + 5)
+        self.assertLessEqual(limit, 1.01 * self.server["max_message_bytes"])
 
     def test_headers(self):
         number, size = self.limit("large_client_header_buffers").split()
@@ -252,15 +274,16 @@ class Starts(unittest.TestCase):
             self.assertEqual(found.returncode, 1)
             self.assertIn("EDGE_LISTEN: expected no", found.stderr)
 
-    def configured(self, **variables):
-        """What start.sh writes for nginx, which is not started."""
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        subprocess.run([SOURCE / "deploy/edge/start.sh"], check=True,
-                       env={**os.environ, "EDGE_NGINX": "true", "EDGE_FOLDER": folder, **variables})
-        return (pathlib.Path(folder) / "nginx.conf").read_text()
-
     def listeners(self, **variables):
-        return re.findall(r"^ *listen (\S+) ", self.configured(**variables), re.MULTILINE)
+        return re.findall(r"^ *listen (\S+) ", configured(self, **variables), re.MULTILINE)
+
+    def test_the_size_of_a_message_has_to_be_one_of_grpc(self):
+        self.assertIn("client_max_body_size 2148532223;", configured(self, EDGE_MESSAGE_BYTES="2147483647"))
+        for value in ("0", "010", "-1", "64m", "2147483648", "99999999999999999999", "1 2"):
+            found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
+                                   env={**os.environ, "EDGE_MESSAGE_BYTES": value})
+            self.assertEqual(found.returncode, 1)
+            self.assertIn(f"EDGE_MESSAGE_BYTES: expected a whole number of 1 to 2147483647, found {value}", found.stderr)
 
     def test_a_bare_port_is_served_on_ipv6_too_where_the_machine_has_it(self):
         self.assertEqual(self.listeners(EDGE_IPV6="yes"), ["8443", "[::]:8443"])
