@@ -65,6 +65,14 @@ class Image(unittest.TestCase):
         self.assertTrue(server.is_healthy())
         self.assertNotIn("plaintext", server.end()[0])
 
+    def test_a_file_cannot_turn_off_what_the_health_check_asks(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"listen": ["127.0.0.1:0"], "metrics_listen": "none", "health_listen": "none"}, file)
+            file.flush()
+            server = Server(f"--config={file.name}")
+        self.assertTrue(server.is_healthy())
+        server.end()
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -62,6 +62,8 @@ const BROKEN = {
   a_probe_elsewhere: ['prod', (o) => { pod(o).containers[0].livenessProbe.grpc.port = 8001; }, 'rule', /livenessProbe: expected gRPC/],
   a_mortal_model: ['dev', (o) => { pod(o).containers[0].livenessProbe.grpc.service = 'model/demo'; }, 'rule', /must not restart the pod/],
   another_listener: ['dev', (o) => configure(o, { listen: ['0.0.0.0:9000'] }), 'rule', /grpc is at 0.0.0.0:9000/],
+  health_elsewhere: ['dev', (o) => { pod(o).containers[0].env[0].value = '0.0.0.0:9004'; }, 'rule', /health is at 0.0.0.0:9004/],
+  health_of_the_file: ['dev', (o) => configure(o, { health_listen: '0.0.0.0:8004' }), 'rule', /health_listen: expected none/],
   a_request_beyond_its_limit: ['dev', (o) => { pod(o).containers[0].resources.requests.memory = '3Gi'; }, 'rule', /memory requests more/],
   a_queue_beyond_memory: ['dev', (o) => configure(o, { max_queue_bytes: 2 ** 33 }), 'rule', /what attend.json allows needs/],
   messages_beyond_memory: ['prod', (o) => configure(o, { max_message_bytes: 2 ** 30 }), 'rule', /what attend.json allows needs/],

@@ -4,6 +4,7 @@ import { quantity, seconds } from './quantities.mjs';
 export const isSubset = (few, many) => Object.entries(few ?? {}).every(([key, value]) => many?.[key] === value);
 const ofKind = (objects, kind) => objects.filter((object) => object.kind === kind);
 const portOf = (address) => Number(address.slice(address.lastIndexOf(':') + 1));
+const healthListen = ({ env }) => env?.find(({ name }) => name === 'ATTEND_HEALTH_LISTEN')?.value;
 const isLoopback = (address) => /^(127\.|localhost:|\[::1\]|unix:)/.test(address);
 
 /** The one Deployment, its container, its configuration, and all objects. */
@@ -73,9 +74,11 @@ function* ports({ objects, container, config }) {
   for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe']) {
     if (container[probe]?.grpc?.port !== byName.get('health')) yield `${probe}: expected gRPC on the port health`;
   }
-  for (const [name, address] of [['grpc', config.listen?.[0]], ['metrics', config.metrics_listen], ['health', config.health_listen]]) {
+  for (const [name, address] of [['grpc', config.listen?.[0]], ['metrics', config.metrics_listen], ['health', healthListen(container)]]) {
     if (!address || portOf(address) !== byName.get(name)) yield `attend.json: ${name} is at ${address}, the container says ${byName.get(name)}`;
   }
+  // The image's own variable precedes the file.
+  if (config.health_listen) yield `attend.json: health_listen: expected none, since the variable ATTEND_HEALTH_LISTEN precedes it, found ${config.health_listen}`;
 }
 
 function* resources({ container, config }) {

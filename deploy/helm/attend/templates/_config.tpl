@@ -3,7 +3,6 @@
 {{- $config := dict
   "listen" (list "0.0.0.0:8001")
   "admin_listen" "127.0.0.1:8003"
-  "health_listen" "0.0.0.0:8004"
   "metrics_listen" "0.0.0.0:8002" }}
 {{- if .Values.tls.enabled }}
 {{- $_ := set $config "metrics_insecure" true }}
