@@ -11,9 +11,11 @@ export function refusal(config, folder) {
     '/etc/attend-tls/tls.key': join(data, 'server.key'),
     '/etc/attend-client-ca/': join(data, 'ca.pem'),
     '/etc/attend-tokens/': join(folder, 'tokens.json'),
+    '/etc/attend-traces/': join(folder, 'headers'),
     '/models': folder,
   };
   writeFileSync(mounted['/etc/attend-tokens/'], '{"tokens": []}');
+  writeFileSync(mounted['/etc/attend-traces/'], 'authorization: Bearer x\n');
   const here = Object.fromEntries(Object.entries(config).map(([key, value]) => [key, mounted[value] ?? mounted[String(value).replace(/[^/]*$/, '')] ?? value]));
   const file = join(folder, 'attend.json');
   writeFileSync(file, JSON.stringify(here));

@@ -144,7 +144,7 @@ function* files({ pod, container, map, config }) {
   const mounted = container.volumeMounts.map(({ name }) => name);
   for (const name of mounted) if (!declared.includes(name)) yield `volumes: ${name} is mounted, not declared`;
   for (const name of declared) if (!mounted.includes(name)) yield `volumes: ${name} is declared, not mounted`;
-  for (const key of ['tls_certificate', 'tls_key', 'tls_client_ca', 'tokens', 'models']) {
+  for (const key of ['tls_certificate', 'tls_key', 'tls_client_ca', 'tokens', 'otlp_headers', 'models']) {
     const path = config[key];
     const isThere = container.volumeMounts.some(({ mountPath }) => path === mountPath || path?.startsWith(`${mountPath}/`));
     if (path && !isThere) yield `attend.json: ${key}: nothing is mounted at ${path}`;

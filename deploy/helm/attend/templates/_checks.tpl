@@ -1,9 +1,9 @@
 {{/* What values.schema.json cannot say: values that do not fit each other. */}}
 {{- define "attend.check" -}}
 {{- $values := .Values }}
-{{- range $key := list "listen" "admin_listen" "health_listen" "metrics_listen" "metrics_insecure" "insecure" "tls_certificate" "tls_key" "tls_client_ca" "tokens" "models" "required_models" }}
+{{- range $key := list "listen" "admin_listen" "health_listen" "metrics_listen" "metrics_insecure" "insecure" "tls_certificate" "tls_key" "tls_client_ca" "tokens" "models" "required_models" "otlp_headers" }}
 {{- if hasKey $values.config $key }}
-{{- fail (printf "config.%s: expected no such key, which the chart sets (see tls, tokens and models), found %v" $key (index $values.config $key)) }}
+{{- fail (printf "config.%s: expected no such key, which the chart sets (see tls, tokens, models and traces), found %v" $key (index $values.config $key)) }}
 {{- end }}
 {{- end }}
 {{- range $name, $image := dict "image" .Values.image "edge.image" .Values.edge.image }}
@@ -49,6 +49,9 @@
 {{- if and (hasKey $values.config $key) (not (include "attend.claim" $)) }}
 {{- fail (printf "config.%s: expected no such key without a claim of models, found %v" $key (index $values.config $key)) }}
 {{- end }}
+{{- end }}
+{{- if and $values.traces.headers.secret (not .otlp_endpoint) }}
+{{- fail (printf "traces.headers.secret: expected none without config.otlp_endpoint, found %s" $values.traces.headers.secret) }}
 {{- end }}
 {{- if and (hasKey . "trace_sample_ratio") (not .otlp_endpoint) }}
 {{- fail (printf "config.trace_sample_ratio: expected no such key without config.otlp_endpoint, found %v" .trace_sample_ratio) }}

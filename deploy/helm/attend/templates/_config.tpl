@@ -17,6 +17,9 @@
 {{- if .Values.tokens.secret }}
 {{- $_ := set $config "tokens" (printf "/etc/attend-tokens/%s" .Values.tokens.key) }}
 {{- end }}
+{{- if .Values.traces.headers.secret }}
+{{- $_ := set $config "otlp_headers" (printf "/etc/attend-traces/%s" .Values.traces.headers.key) }}
+{{- end }}
 {{- if include "attend.claim" . }}
 {{- $_ := set $config "models" "/models" }}
 {{- with .Values.models.required }}{{ $_ := set $config "required_models" . }}{{ end }}
