@@ -43,6 +43,7 @@ const VALUES = {
   a_fixed_number: [{ replicas: 3, autoscaling: { enabled: false } },
     (o) => [[3, find(o, 'Deployment').spec.replicas], [undefined, find(o, 'HorizontalPodAutoscaler')], [35, find(o, 'Deployment').spec.minReadySeconds]]],
   one_server: [{ replicas: 1, autoscaling: { enabled: false } }, (o) => [[0, find(o, 'Deployment').spec.minReadySeconds]]],
+  a_part_of_another_chart: [{ enabled: true, global: { a: 1 } }, (o) => [[undefined, config(o).enabled]]],
   a_number_of_others: [{ replicas: null, autoscaling: { enabled: false } },
     (o) => [[undefined, find(o, 'Deployment').spec.replicas], [35, find(o, 'Deployment').spec.minReadySeconds]]],
   a_claim: [{ models: { existingClaim: 'ours', required: ['a', 'b'] } },
@@ -169,7 +170,7 @@ const cases = Object.fromEntries(Object.entries(VALUES).map(([name, [values]]) =
 const byDefault = rendered({}, { namespace: 'elsewhere' });
 const dev = rendered('values-dev.yaml', { namespace: 'attend-dev' });
 const prod = rendered('values-prod.yaml');
-const other = rendered({ edge: { enabled: true }, monitoring: { enabled: true }, autoscaling: { queuedWork: '250m' } }, { release: '7', namespace: 'elsewhere' });
+const other = rendered({ edge: { enabled: true }, monitoring: { enabled: true }, autoscaling: { queuedWork: '250m' } }, { release: 'seven', namespace: 'elsewhere' });
 const types = mistyped({ ...cases, byDefault, dev, prod, other }, folder, nodeModules);
 const priority = parse(read('deploy/kubernetes/overlays/prod/priority_class.yaml'));
 // A rule expects queued work among the metrics where the objects themselves have who scrapes it.
@@ -335,11 +336,19 @@ test('edge.enabled adds the overlay edge', () => {
 // --------------------------------------------------------------------------------------------------------------- more
 
 test('a release of another name has its own names, and the same job in its alerts', async () => {
-  for (const { kind, metadata } of other) assert.match(metadata.name, /^7-attend(-edge|-servers)?$/, kind);
+  for (const { kind, metadata } of other) assert.match(metadata.name, /^seven-attend(-edge|-servers)?$/, kind);
   assert.deepEqual(await invalid(other), []);
   assert.deepEqual(types.other, []);
   assert.deepEqual(ruled(other.filter(({ metadata }) => !metadata.name.endsWith('servers')), 'elsewhere'), []);
 });
+
+for (const release of ['7', 'my.rel', '7attend', 'attend.2']) {
+  test(`a release may not be called ${release}, since no Service may`, () => {
+    const { said } = chart({}, folder, { release });
+    assert.match(said.at(-1), /the name of the release: expected a lowercase letter, then .* as in the name of a Service, found /);
+    for (const one of said) assert.ok(one.includes(`found ${release}`), one);
+  });
+}
 
 test('the chart needs as much memory as the rules', () => {
   const enough = rendered({ resources: { memory: '2335Mi' } }, { namespace: 'elsewhere' });

@@ -1,6 +1,10 @@
 {{/* What values.schema.json cannot say: values that do not fit each other. */}}
 {{- define "attend.check" -}}
 {{- $values := .Values }}
+{{- /* Names of Services have the form of RFC 1035; names of releases may have dots, and begin with a digit. */}}
+{{- if not (regexMatch "^[a-z][-a-z0-9]*$" (include "attend.name" .)) }}
+{{- fail (printf "the name of the release: expected a lowercase letter, then lowercase letters, digits and hyphens, as in the name of a Service, found %s" .Release.Name) }}
+{{- end }}
 {{- range $key := list "listen" "admin_listen" "health_listen" "metrics_listen" "metrics_insecure" "insecure" "tls_certificate" "tls_key" "tls_client_ca" "tokens" "models" "required_models" "otlp_headers" }}
 {{- if hasKey $values.config $key }}
 {{- fail (printf "config.%s: expected no such key, which the chart sets (see tls, tokens, models and traces), found %v" $key (index $values.config $key)) }}
