@@ -66,6 +66,12 @@ said=$(systemd-analyze verify --man=no --recursive-errors=no --root="$root/tree"
 said=$(systemd-analyze security --no-pager --offline=true --threshold=20 --root="$root/tree" attend-server.service 2>&1) || fail "systemd-analyze security: $said"
 ! grep -q '^MemoryDenyWriteExecute=' "$root/tree/$unit" || fail "oneDNN generates code: MemoryDenyWriteExecute would stop it"
 
+# A server that ends at once must fail the service, not start for ever: so many starts, of 2 s each and RestartSec, fit in the interval.
+setting() { sed -n "s/^$1=//p" "$root/tree/$unit"; }
+[ "$(setting StartLimitIntervalSec)" = 1min ] || fail "StartLimitIntervalSec: expected 1min, found $(setting StartLimitIntervalSec)"
+burst=$(setting StartLimitBurst) pause=$(setting RestartSec)
+[ $((burst * (pause + 2))) -lt 60 ] || fail "StartLimitBurst: expected fewer than $((60 / (pause + 2))) starts in a minute, found $burst"
+
 command=$(sed -n 's/^ExecStart=//p' "$root/tree/$unit")
 [ "$command" = '/usr/bin/attend-server --config=/etc/attend/attend.json' ] || fail "ExecStart: $command"
 sed 's/:800[0-9]"/:0"/' "$root/tree/etc/attend/attend.json" >"$root/attend.json"
