@@ -110,7 +110,6 @@ class ReflectionCall final : public MessageReceiver,
     is_sending_ = true;
     const bool has_unit =
         reception_.BeginAnswer(weak_from_this(), static_cast<int64_t>(answer.Length()), Holder());
-    const std::shared_ptr<ReflectionCall> self = shared_from_this();  // it may end at once
     on_written_.ArmFor([&](void* tag) { stream_.Write(answer, tag); });
     if (!has_unit) {
       context_.TryCancel();
@@ -119,7 +118,7 @@ class ReflectionCall final : public MessageReceiver,
 
   void OnWritten(bool ok) {
     const bool is_stopped = !reception_.End();
-    is_sending_ = false;
+    is_sending_ = is_stopped;  // then StopReceiving may still come, and must not finish the call
     if (ok && !is_stopped) {
       Read();
     } else {

@@ -175,16 +175,40 @@ TEST_F(ReflectionV1Test, RefusesARequestThatIsMoreThanAName) {
   EXPECT_THAT(status.error_message(), HasSubstr("of at most 4096 bytes, found 5003"));
 }
 
+/// SETTINGS_INITIAL_WINDOW_SIZE: how much of each answer the server may send.
+std::string Window(uint8_t times_256) {
+  return Frame(4, 0, 0, std::string("\0\x04\0\0", 4) + static_cast<char>(times_256) + '\0');
+}
+
+/// A call that asks for the list of services.
+std::string ListCall(uint32_t stream) {
+  return Frame(1, 4, stream,
+               CallHeaders("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")) +
+         Frame(0, 0, stream, std::string("\0\0\0\0\x03\x3a\x01*", 8));
+}
+
 TEST(ReflectionTest, AnAnswerThatNobodyTakesIsGivenUpInTime) {
   InProcessServer server({.threads = 1, .receive_tick = absl::Milliseconds(10)});
   Http2Socket deaf(server.address());
-  const std::string no_window("\0\x04\0\0\0\0", 6);  // SETTINGS_INITIAL_WINDOW_SIZE = 0
-  deaf.Send(
-      Frame(4, 0, 0, no_window) +
-      Frame(1, 4, 1, CallHeaders("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")) +
-      Frame(0, 0, 1, std::string("\0\0\0\0\x03\x3a\x01*", 8)));
+  deaf.Send(Window(0) + ListCall(1));
   const std::string reset = Frame(3, 0, 1, std::string(4, '\0')).substr(0, 9);
   EXPECT_THAT(deaf.ReceiveUntil(reset), HasSubstr(reset));
+}
+
+TEST(ReflectionTest, AnswersThatAreTakenWhenTheyAreGivenUpEndOnce) {
+  InProcessServer server({.threads = 1, .receive_tick = absl::Milliseconds(10)});
+  for (int round = 0; round < 30; ++round) {
+    Http2Socket late(server.address());
+    std::string calls = Window(0);
+    for (uint32_t stream = 1; stream < 180; stream += 2) {
+      calls += ListCall(stream);
+    }
+    late.Send(calls);
+    const std::string reset("\0\0\x04\x03", 4);  // the server begins to give them up
+    EXPECT_THAT(late.ReceiveUntil(reset), HasSubstr(reset));
+    late.Send(Window(255));
+  }
+  EXPECT_THAT(Reflect(server.NewChannel(), "\x3a\x01*"), HasSubstr("grpc.health.v1.Health"));
 }
 
 TEST(ReflectionTest, OpenStreamsTakeNoThreads) {
