@@ -25,9 +25,15 @@ class TokenMap {
     things_.emplace(token, std::move(thing));
   }
 
-  /// Takes the things of `other`, without allocating memory. REQUIRES: their tokens are new.
+  /// Takes the things of `other`, without allocating memory. An earlier token that is there already
+  /// finds the new thing from now on. REQUIRES: their own tokens are new.
   void Merge(TokenMap& other) {
     things_.merge(other.things_);
+    for (auto& [earlier, token] : other.current_token_) {
+      if (const auto found = current_token_.find(earlier); found != current_token_.end()) {
+        found->second.swap(token);
+      }
+    }
     current_token_.merge(other.current_token_);
   }
   /// Returns the thing of a token or of an earlier token; end() when there is none.
@@ -43,7 +49,12 @@ class TokenMap {
     return std::move(things_.extract(found).mapped());
   }
   /// From now on, the thing is found by its token alone. Its own earlier_token stays.
-  void ForgetEarlierToken(iterator found) { current_token_.erase(found->second.earlier_token()); }
+  void ForgetEarlierToken(iterator found) {
+    const auto earlier = current_token_.find(found->second.earlier_token());
+    if (earlier != current_token_.end() && earlier->second == found->first) {
+      current_token_.erase(earlier);
+    }
+  }
 
   iterator begin() { return things_.begin(); }
   iterator end() { return things_.end(); }

@@ -58,6 +58,19 @@ TEST(TokenMapTest, WhatIsRemovedLeavesNoToken) {
   EXPECT_EQ(numbers.size(), 0);
 }
 
+// A session whose earlier token is used twice: it is parked and taken again before its first stream
+// has given it up.
+TEST(TokenMapTest, AnEarlierTokenFindsTheThingThatCameLast) {
+  Numbers numbers("b", {1, "a"});
+  Numbers other("c", {2, "a"});
+  numbers.Merge(other);
+  EXPECT_EQ(NumberOf(numbers, "a"), 2);
+  numbers.Remove(numbers.FindCurrent("b"));
+  EXPECT_EQ(NumberOf(numbers, "a"), 2);
+  numbers.Remove(numbers.FindCurrent("c"));
+  EXPECT_EQ(NumberOf(numbers, "a"), -1);
+}
+
 TimePoint After(int64_t milliseconds) { return TimePoint(std::chrono::milliseconds(milliseconds)); }
 
 std::string FirstOf(const EndOrder& order, const std::set<std::string>& accounts) {
