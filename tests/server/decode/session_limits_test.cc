@@ -124,7 +124,10 @@ TEST(SessionLimitsTest, TheMemoryOfAParkedSessionIsForThoseThatCompute) {
   parked.Must(OpenToResume());
   parked.Must(RowsStep(rows, 0, 600));
   parked.Cancel();
-  ASSERT_TRUE(Eventually([&] { return client.Statistics().parked_sessions() == 1; }));
+  ASSERT_TRUE(Eventually([&] {  // the batch of the step, which has ended, holds its memory
+    const v1::ServerStatistics now = client.Statistics();
+    return now.parked_sessions() == 1 && now.running_requests() == 0;
+  }));
   DecodeStream stream(server.NewChannel());
   stream.Must(OpenModel("demo"));
   const Tensor many = SeededTensor(1, Dtype::kF32, {1900, kDemoWidth});
