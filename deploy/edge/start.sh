@@ -14,7 +14,7 @@ has_ipv6() { if [ -n "$(cat /proc/net/if_inet6 2>/dev/null)" ]; then echo yes; e
 : "${EDGE_SERVER:=127.0.0.1:8001}"                      # HOST:PORT of the server, or unix:/PATH
 : "${EDGE_SERVER_CA:=}"                                 # authority of the server's certificate (PEM); empty: plaintext
 : "${EDGE_SERVER_NAME:=attend}"                         # a name in that certificate
-: "${EDGE_MESSAGE_BYTES:=268435456}"                     # --max-message-bytes of the server
+: "${EDGE_MESSAGE_BYTES:=268435456}"                    # --max-message-bytes of the server
 : "${EDGE_CALLS:=256}"                                  # concurrent calls of one address
 : "${EDGE_CALLS_PER_SECOND:=1000}"                      # new calls of one address per second
 : "${EDGE_WORKERS:=2}"                                  # processes

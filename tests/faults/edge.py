@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -20,15 +21,20 @@ def free_port():
 class Edge:
     """The proxy of a server; ends with the block it is made for."""
 
-    def __init__(self, server, **variables):
+    def __init__(self, server, directives="", **variables):
+        """`directives` are added to the configuration."""
         self.address, self.ca_file = f"127.0.0.1:{variables.get('EDGE_LISTEN') or free_port()}", str(TLS / "ca.pem")
         self._folder = tempfile.TemporaryDirectory()
         self._log = pathlib.Path(self._folder.name) / "log"
         settings = {"EDGE_LISTEN": self.address, "EDGE_SERVER": server.address, "EDGE_CERTIFICATE": TLS / "server.pem",
                     "EDGE_KEY": TLS / "server.key", "EDGE_FOLDER": self._folder.name,
                     "EDGE_NGINX": os.environ.get("ATTEND_NGINX", "nginx"), **variables}
+        start = shutil.copy(SOURCE / "deploy/edge/start.sh", self._folder.name)
+        template = (SOURCE / "deploy/edge/nginx.conf.template").read_text()
+        (pathlib.Path(self._folder.name) / "nginx.conf.template").write_text(
+            template.replace("http {", "http {\n" + directives, 1))
         with self._log.open("w") as log:
-            self._process = subprocess.Popen([SOURCE / "deploy/edge/start.sh"], stderr=log, stdin=subprocess.DEVNULL,
+            self._process = subprocess.Popen([start], stderr=log, stdin=subprocess.DEVNULL,
                                              env={**os.environ, **{name: str(value) for name, value in settings.items()}})
         eventually("the edge listens", self._is_listening)
 

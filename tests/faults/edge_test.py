@@ -35,10 +35,10 @@ def secure_channel(edge):
 class Session:
     """A Decode stream of attention without a model that is asked and answered in turn."""
 
-    def __init__(self, channel):
+    def __init__(self, channel, metadata=None):
         self._actions, self._id = queue.Queue(), 0
         decode = channel.stream_stream(SERVICE + "Decode", pb.DecodeRequest.SerializeToString, pb.DecodeResponse.FromString)
-        self._answers = decode(iter(self._actions.get, None), timeout=PATIENCE_S)
+        self._answers = decode(iter(self._actions.get, None), timeout=PATIENCE_S, metadata=metadata)
         self.ask(open=pb.OpenSession(heads=pb.AttentionHeads(num_heads=1, head_dim=4)))
 
     def ask(self, **action):
@@ -151,6 +151,18 @@ class Limits(unittest.TestCase):
                 server.attend(channel=channel)
             sessions.pop().end()
             server.attend(channel=channel)
+            for session in sessions:
+                session.end()
+
+    def test_addresses_of_one_ipv6_network_count_as_one(self):
+        seen_as = "set_real_ip_from 127.0.0.1; real_ip_header x-caller;"
+        with Server() as server, Edge(server, seen_as, EDGE_CALLS=1) as edge, secure_channel(edge) as channel:
+            def session_of(address):
+                return Session(channel, [("x-caller", address)])
+            sessions = [session_of(address) for address in ("2001:db8::1", "2001:db8:0:1::1", "10.0.0.1", "10.0.0.2")]
+            for address in ("2001:db8::1", "2001:db8::2:0:0:1", "10.0.0.1"):
+                with expect(grpc.StatusCode.RESOURCE_EXHAUSTED):
+                    session_of(address)
             for session in sessions:
                 session.end()
 
