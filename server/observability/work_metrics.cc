@@ -117,6 +117,13 @@ void WriteSessions(const SessionStatistics& sessions, MetricsText& text) {
              static_cast<double>(sessions.sessions));
   text.Gauge("attend_parked_sessions", "Sessions that wait to be resumed.",
              static_cast<double>(sessions.parked));
+  text.Family(
+      "attend_parked_sessions_ended_total", "counter",
+      "Sessions that no longer wait to be resumed, by reason: they were resumed, their time "
+      "was over (expired), or they ended early to make room (evicted).");
+  text.Sample({{"reason", "resumed"}}, static_cast<double>(sessions.resumed));
+  text.Sample({{"reason", "expired"}}, static_cast<double>(sessions.expired));
+  text.Sample({{"reason", "evicted"}}, static_cast<double>(sessions.evicted));
   text.Gauge("attend_session_cache_bytes",
              "Memory of the keys and values of all sessions and prefixes.",
              static_cast<double>(sessions.cache_bytes));

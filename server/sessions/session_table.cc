@@ -214,6 +214,7 @@ bool SessionTable::EndOneParked(const std::string& account,
     return false;
   }
   ended = RemoveParked(parked_.FindCurrent(first->second));
+  ++evicted_;
   return true;
 }
 
@@ -258,6 +259,7 @@ absl::StatusOr<SessionTable::Parked> SessionTable::Take(
   }
   RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = RemoveParked(found);
+  ++resumed_;
   for (auto& [_, now] : entry) {
     now.held.session = parked.session;
   }
@@ -320,7 +322,10 @@ SessionStatistics SessionTable::statistics() const {
   return {.sessions = places_.used(),
           .parked = parked_.size(),
           .cache_bytes = static_cast<int64_t>(memory_->used_bytes()),
-          .max_cache_bytes = limits_.max_cache_bytes};
+          .max_cache_bytes = limits_.max_cache_bytes,
+          .resumed = resumed_,
+          .expired = expired_,
+          .evicted = evicted_};
 }
 
 void SessionTable::Expire() {
@@ -342,6 +347,7 @@ void SessionTable::Expire() {
       continue;
     }
     Parked over = RemoveParked(parked_.FindCurrent(first->second));
+    ++expired_;
     mutex_.Unlock();
     over = {};  // it leaves the table, and gives pages back
     mutex_.Lock();

@@ -41,6 +41,10 @@ struct SessionStatistics {
   int64_t parked = 0;
   int64_t cache_bytes = 0;
   int64_t max_cache_bytes = 0;
+  // Parked sessions since the start that no longer wait, by what ended their wait.
+  int64_t resumed = 0;
+  int64_t expired = 0;
+  int64_t evicted = 0;  // to make room
 };
 
 /// Whether parked sessions may be ended to make room.
@@ -205,6 +209,9 @@ class SessionTable {
   TokenMap<ParkedUntil> parked_ ABSL_GUARDED_BY(mutex_);
   EndOrder ends_ ABSL_GUARDED_BY(mutex_);  // of parked_
   TokenMap<HeldEntry> held_ ABSL_GUARDED_BY(mutex_);
+  int64_t resumed_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t expired_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t evicted_ ABSL_GUARDED_BY(mutex_) = 0;
   /// When Expire looks at the parked sessions next, unless it is woken.
   TimePoint next_end_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
   bool has_removed_prefixes_ ABSL_GUARDED_BY(mutex_) = false;

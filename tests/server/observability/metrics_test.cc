@@ -185,6 +185,10 @@ TEST_F(MetricsTest, DescribesServerModelsAndProcess) {
   const std::shared_ptr<grpc::Channel> another = server_.NewChannel();
   EXPECT_THAT(Lines("attend_connections "), ElementsAre("attend_connections 2"));
   EXPECT_THAT(Lines("process_resident_memory_bytes "), SizeIs(1));
+  EXPECT_THAT(Lines("attend_parked_sessions_ended_total"),
+              ElementsAre("attend_parked_sessions_ended_total{reason=\"resumed\"} 0",
+                          "attend_parked_sessions_ended_total{reason=\"expired\"} 0",
+                          "attend_parked_sessions_ended_total{reason=\"evicted\"} 0"));
 }
 
 // The value of a metric without labels; -1: the page does not have it.

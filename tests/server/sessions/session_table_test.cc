@@ -164,6 +164,20 @@ TEST_F(SessionTableTest, TheParkedSessionThatWouldExpireFirstEndsFirst) {
   EXPECT_THAT(Resume("middle"), IsOk());
 }
 
+TEST_F(SessionTableTest, CountsWhatEndedTheWaitOfParkedSessions) {
+  Park("a", "resumed");
+  Park("a", "evicted", absl::Minutes(1));
+  EXPECT_THAT(Resume("resumed"), IsOk());
+  EXPECT_FALSE(Resume("resumed").ok());
+  EXPECT_TRUE(table_.EndOneParkedFor("a"));
+  Park("a", "expired", absl::Milliseconds(1));
+  EXPECT_TRUE(Eventually([&] { return table_.statistics().expired == 1; }));
+  const SessionStatistics all = table_.statistics();
+  EXPECT_EQ(all.resumed, 1);
+  EXPECT_EQ(all.evicted, 1);
+  EXPECT_EQ(all.parked, 0);
+}
+
 TEST_F(SessionTableTest, AnotherTenantDoesNotGetASessionByItsToken) {
   Park("a", "token");
   EXPECT_THAT(Resume("token", "another"),
