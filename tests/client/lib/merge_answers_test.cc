@@ -112,6 +112,23 @@ TEST_F(MergeAnswersTest, PackedSequencesAndLowPrecisionToo) {
   EXPECT_EQ(DoublesOf(merged->log_sum_exp[1]), DoublesOf(whole.log_sum_exp[1]));
 }
 
+TEST_F(MergeAnswersTest, SequencesBehindTheRowsOfPaddingToo) {
+  query_ = SeededTensor(4, Dtype::kF32, {2, 6, kHeads, 16});
+  key_ = SeededTensor(5, Dtype::kF32, {2, kKeys, 2, 16});
+  value_ = SeededTensor(6, Dtype::kF32, {2, kKeys, 2, 8});
+  const auto ask = [&](const std::vector<int64_t>& kv_lengths) {
+    AttendRequest request;
+    request.input = QueryKeyValueInput{&query_, &key_, &value_, {5, 6}, kv_lengths, {}};
+    request.options.set_return_log_sum_exp(true);
+    return *client_->Attend(request);
+  };
+  // The rows of the first part are all 0.
+  const AttendResult parts[] = {ask({0, 0}), ask({kKeys, kKeys})};
+  const auto merged = MergeAnswers(parts);
+  ASSERT_THAT(merged, IsOk());
+  EXPECT_EQ(DoublesOf(merged->output), DoublesOf(parts[1].output));
+}
+
 TEST_F(MergeAnswersTest, RefusesPartsThatDoNotFit) {
   const auto wrong = [](const char* text) {
     return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(text));

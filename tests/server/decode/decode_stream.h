@@ -126,7 +126,7 @@ inline v1::DecodeRequest OpenModel(const std::string& model, std::optional<int64
   return request;
 }
 
-/// Opens a session that may be resumed within a minute.
+/// Opens a session that may be resumed within an hour.
 inline v1::DecodeRequest OpenToResume(const std::string& model = "demo") {
   v1::DecodeRequest request = OpenModel(model);
   request.mutable_open()->set_resume_ttl_ms(3'600'000);

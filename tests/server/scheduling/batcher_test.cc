@@ -271,6 +271,21 @@ TEST_F(BatcherTest, WhatNobodyWaitsForLeavesTheQueueWhileAnotherRuns) {
   EXPECT_THAT(batcher_.Next().jobs, ElementsAre(live));
 }
 
+// gRPC cancels a call at its deadline.
+TEST_F(BatcherTest, AJobThatIsCancelledAtItsDeadlineCountsAsLate) {
+  const RequestClass late = {.account = "late"};
+  for (int i = 0; i < 60; ++i) {
+    Push({.request_class = late, .deadline = now_ + milliseconds(1)})->Cancel();
+    now_ += RequestQueue::kSweepInterval;
+    batcher_.FinishLost();
+  }
+  Push({.size_bytes = 1000, .request_class = late});  // the test's estimate, too
+  const auto next = FakeJob::Make({.request_class = late, .deadline = now_ + nanoseconds(1400)});
+  EXPECT_THAT(queue_.Push(next, {.added_ns = 1, .alone_ns = 100}, now_),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr(", perhaps 1 ms longer,")))
+      << "its account needs time to spare";
+}
+
 TEST_F(BatcherTest, EndsWhenTheQueueIsClosedAndEmpty) {
   const auto last = Push();
   queue_.Close();

@@ -187,6 +187,17 @@ TEST(ExecutorTest, AnAdmittedJobIsNotRefusedWhenItIsQueuedAgain) {
   EXPECT_THAT(other->status(), IsOk());
 }
 
+TEST(ExecutorTest, ARequestThatWaitsForOthersOfItsBatchIsWork) {
+  ExecutorOptions options = kOptions;
+  options.batch.max_delay = std::chrono::hours(1);
+  Executor executor(options);
+  EXPECT_FALSE(executor.progress().has_work);
+  const auto job = FakeJob::Make({.arrival = std::chrono::steady_clock::now()});
+  ASSERT_THAT(executor.Submit(job), IsOk());
+  EXPECT_EQ(executor.statistics().running_requests, 0);
+  EXPECT_TRUE(executor.progress().has_work);
+}
+
 // Submits a short job as soon as its own first rows are there.
 class LongJob final : public FakeRowsJob {
  public:

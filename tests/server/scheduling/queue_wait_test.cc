@@ -65,6 +65,21 @@ TEST_F(QueueWaitTest, RetriesAreSpreadForAThousandAccountsAtATime) {
   EXPECT_EQ(retry_ms(5000), first_ms) << "the next one is not remembered";
 }
 
+TEST_F(QueueWaitTest, RetriesOfOtherAccountsAreSpreadWhenThoseOfAThousandAreOver) {
+  PushOf({}, 500);
+  PushOf({}, 400);
+  const auto retry_ms = [&](int i, TimePoint now) {
+    const auto job = FakeJob::Make({.request_class = {.account = absl::StrCat(i)}});
+    return RefusalOf(queue_.Push(job, Takes(200), now))->retry_after_ms;
+  };
+  for (int i = 0; i < 1024; ++i) {
+    retry_ms(i, kNow);
+  }
+  const TimePoint later = kNow + std::chrono::minutes(2);
+  const int64_t first_ms = retry_ms(5000, later);
+  EXPECT_EQ(retry_ms(5000, later), first_ms + 200);
+}
+
 TEST_F(QueueWaitTest, RefusesByTheMeanBytesBeforeAnythingElseIsKnown) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_THAT(Push(queue_, FakeJob::Make({.size_bytes = 300'000})), IsOk());
