@@ -185,6 +185,12 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
   }
   MutexLock lock(mutex_);
   if (may_end_parked == MayEndParked::kYes) {
+    // If all that they hold would not be enough, there is no need to look at each of them.
+    const int64_t own = ends_.BytesOf(account);
+    const int64_t others = ends_.bytes() - own;
+    if (part->RoomFor(growth, own_freed + own, others_freed + others) != KvMemory::Room::kEnough) {
+      return false;
+    }
     for (const auto& [_, until] : parked_) {
       until.parked.session->VisitPages([&](const CachePage& page) {
         const std::string& owner = until.parked.place->account();
@@ -219,7 +225,8 @@ bool SessionTable::EndOneParked(const std::string& account,
 }
 
 SessionTable::Parked SessionTable::RemoveParked(TokenMap<ParkedUntil>::iterator found) {
-  ends_.Remove(found->second.parked.place->account(), found->second.end, found->first);
+  const ParkedUntil& until = found->second;
+  ends_.Remove(until.parked.place->account(), until.end, found->first, until.bytes);
   return parked_.Remove(found).parked;
 }
 
@@ -230,9 +237,11 @@ void SessionTable::Leave(const std::string& account) {
 
 void SessionTable::Park(const std::string& token, Parked parked) {
   const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
+  int64_t bytes = 0;
+  parked.session->VisitPages([&](const CachePage& page) { bytes += page.size_bytes; });
   // Made without the lock: if there is no memory for it, the session ends and leaves the table.
-  EndOrder order(parked.place->account(), end, token);
-  TokenMap<ParkedUntil> entry(token, ParkedUntil{std::move(parked), end});
+  EndOrder order(parked.place->account(), end, token, bytes);
+  TokenMap<ParkedUntil> entry(token, ParkedUntil{std::move(parked), end, bytes});
   MutexLock lock(mutex_);
   ends_.Merge(order);
   parked_.Merge(entry);

@@ -163,6 +163,8 @@ class SessionTable {
 
     Parked parked;
     TimePoint end;
+    /// Of its pages. A page that several of its sequences share counts for each of them.
+    int64_t bytes = 0;
   };
   struct HeldEntry {
     std::string& earlier_token() { return held.earlier_token; }

@@ -83,24 +83,28 @@ TEST(EndOrderTest, TheFirstOfTheseAccounts) {
   EndOrder order;
   for (const auto& [account, end, token] :
        {std::tuple("x", 3, "x3"), {"x", 1, "x1"}, {"y", 2, "y2"}, {"x", 1, "x1 too"}}) {
-    EndOrder one(account, After(end), token);
+    EndOrder one(account, After(end), token, end);
     order.Merge(one);
   }
   EXPECT_EQ(FirstOf(order, {"x", "y"}), "x1");
   EXPECT_EQ(FirstOf(order, {"y"}), "y2");
   EXPECT_EQ(FirstOf(order, {"z"}), "none");
-  order.Remove("x", After(1), "x1 too");
-  order.Remove("x", After(1), "x1");
+  EXPECT_EQ(order.BytesOf("x"), 5);
+  EXPECT_EQ(order.BytesOf("z"), 0);
+  EXPECT_EQ(order.bytes(), 7);
+  order.Remove("x", After(1), "x1 too", 1);
+  order.Remove("x", After(1), "x1", 1);
   EXPECT_EQ(FirstOf(order, {"x", "y"}), "y2");
-  order.Remove("y", After(2), "y2");
+  order.Remove("y", After(2), "y2", 2);
   EXPECT_EQ(FirstOf(order, {"x", "y"}), "x3");
   EXPECT_EQ(FirstOf(order, {"y"}), "none");
+  EXPECT_EQ(order.bytes(), 3);
 }
 
 TEST(EndOrderTest, LooksAtEachAccountAtMostOnce) {
   EndOrder order;
   for (int i = 0; i < 1000; ++i) {
-    EndOrder one(i % 2 == 0 ? "x" : "y", After(i), std::to_string(i));
+    EndOrder one(i % 2 == 0 ? "x" : "y", After(i), std::to_string(i), 1);
     order.Merge(one);
   }
   for (int i = 0; i < 1000; ++i) {
@@ -111,7 +115,7 @@ TEST(EndOrderTest, LooksAtEachAccountAtMostOnce) {
     });
     ASSERT_EQ(first->second, std::to_string(i));
     ASSERT_LE(looked, 2);
-    order.Remove(i % 2 == 0 ? "x" : "y", After(i), std::to_string(i));
+    order.Remove(i % 2 == 0 ? "x" : "y", After(i), std::to_string(i), 1);
   }
 }
 
