@@ -90,6 +90,10 @@ struct LoadResult {
   /// The service time divided by the tokens, of streams and of steps of sessions.
   Histogram token_ns;
 
+  /// The times, since they were due or sent, of the calls that were in flight when the window
+  /// ended, until each was answered or failed. For sessions: steps.
+  Histogram unfinished_ns;
+
   /// The number of OK answers of each server in the whole run, warm-up included, by its address;
   /// empty for sessions.
   std::map<std::string, int64_t> servers;

@@ -111,6 +111,7 @@ void Recorder::CountAnswer(const Answered& answered) {
   num_measured_ += is_measured ? 1 : 0;
   unreported_ns_.Record(latency_ns);
   AddRecord(RecordOf(answered, is_measured), answered.due);
+  CountIfUnfinished(answered.due, answered.ended);
   if (IsWithin(is_measured, answered.ended)) {
     ++result_.answers;
     result_.tokens += answered.tokens;
@@ -173,6 +174,7 @@ void Recorder::CountFailure(const absl::Status& status, Time due, Time started, 
              .lag_ns = NanosecondsBetween(due, started),
              .latency_ns = NanosecondsBetween(due, now)},
             due);
+  CountIfUnfinished(due, now);
   num_measured_ += is_measured ? 1 : 0;
   ++num_failed_;
   ++failures_in_a_row_;
@@ -239,6 +241,7 @@ bool Recorder::IsSettled(Time now) {
     return false;
   }
   ++trials_judged_;
+  FillSeries(window_.start() + absl::ToChronoNanoseconds(trials_judged_ * options_.duration));
   return JudgeStability(result_.series, options_.duration, *options_.stability)
       .is_stable.value_or(false);
 }
@@ -248,6 +251,7 @@ LoadResult Recorder::Finish() {
   result_.client_cpu_share = cpu_.used_share();
   result_.client_wait_share = cpu_.waited_share();
   result_.window = absl::FromChrono(std::max(window_.end(), last_awaited_) - window_.start());
+  FillSeries(std::max(window_.end(), last_awaited_));
   result_.started = absl::Now() - absl::FromChrono(Clock::now() - window_.start());
   for (size_t i = 0; i < recorded_due_.size(); ++i) {
     result_.records[i].due_ns = NanosecondsBetween(window_.start(), recorded_due_[i]);
@@ -257,6 +261,18 @@ LoadResult Recorder::Finish() {
 
 bool Recorder::IsMeasured(Time due, Time now) const {
   return window_.Contains(options_.open_loop.has_value() ? due : now);
+}
+
+void Recorder::CountIfUnfinished(Time due, Time ended) {
+  if (due < window_.end() && ended >= window_.end()) {
+    result_.unfinished_ns.Record(NanosecondsBetween(due, ended));
+  }
+}
+
+void Recorder::FillSeries(Time end) {
+  if (end > window_.start()) {
+    SliceAt(end - std::chrono::nanoseconds(1));
+  }
 }
 
 TimeSlice& Recorder::SliceAt(Time time) {

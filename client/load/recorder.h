@@ -73,6 +73,10 @@ class Recorder {
   /// Adds a record to those of the result, if it has them. `due_ns` is set by Finish.
   void AddRecord(const CallRecord& record, Clock::time_point due);
   bool IsMeasured(Clock::time_point due, Clock::time_point now) const;
+  /// Counts a call that was in flight when the window ended.
+  void CountIfUnfinished(Clock::time_point due, Clock::time_point ended);
+  /// Adds the slices before `end` that have no counts: they are times without answers.
+  void FillSeries(Clock::time_point end);
   /// Returns whether a call that ended then ended within the window, which it lengthens if that
   /// awaits answers.
   bool IsWithin(bool is_measured, Clock::time_point ended);

@@ -137,6 +137,7 @@ Json ResultJson(const LoadResult& result) {
                {"prefill_tokens_per_s", rates.prefill_tokens_per_s},
                {"requests_per_batch", rates.requests_per_batch},
                {"latency_ms", LatencyJson(result.latency_ns)},
+               {"unfinished_ms", LatencyJson(result.unfinished_ns)},
                {"series", SeriesJson(result.series)},
                {"servers", result.servers},
                {"client_cpu_share", result.client_cpu_share},

@@ -95,6 +95,9 @@ std::string SloText(const SloCheck& check) {
   if (check.is_largest) {
     absl::StrAppend(&measured, ", the largest of ", check.answers);
   }
+  if (check.counts_unfinished) {
+    measured += ", with the calls in flight at the end";
+  }
   return absl::StrCat(check.target.text, check.is_met ? " met: " : " MISSED: ", measured);
 }
 
@@ -219,6 +222,12 @@ std::string ServersText(const BenchLevel& level) {
              : absl::StrCat("answers of ", counts);
 }
 
+/// The calls that were in flight when the window ended.
+std::string UnfinishedText(const Histogram& unfinished_ns) {
+  return absl::StrFormat("%d in flight, the slowest took %.3f ms", unfinished_ns.count(),
+                         Milliseconds(static_cast<double>(unfinished_ns.max())));
+}
+
 /// A line about a level besides its counts and latencies.
 struct Remark {
   const char* name;
@@ -232,6 +241,10 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
   if (result.accounts > 0) {
     remarks.push_back(
         {"server", absl::StrFormat("%.1f requests per batch", RatesOf(result).requests_per_batch)});
+  }
+  if (const Histogram& unfinished = result.unfinished_ns; unfinished.count() > 0) {
+    remarks.push_back(
+        {"at the end", UnfinishedText(unfinished), unfinished.max() > result.latency_ns.max()});
   }
   if (level.stability.windows.size() > 1) {
     remarks.push_back(

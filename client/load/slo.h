@@ -30,13 +30,17 @@ struct SloCheck {
   std::optional<double> measured = std::nullopt;
   /// Whether the largest latency was measured, since there are too few answers for a percentile.
   bool is_largest = false;
+  /// Whether the calls that were in flight when the window ended made the value worse.
+  bool counts_unfinished = false;
   int64_t answers = 0;
   bool is_met = false;
 };
 
 /// Checks a target, of errors and answers within the window. A percentile of too few answers is
 /// judged by the largest, which it does not exceed. A load without answers meets no target of
-/// latency.
+/// latency. In a closed loop the calls that were in flight when the window ended are judged too,
+/// however they ended, if that makes the value worse: no answer within the window tells of a server
+/// that stopped answering. In an open loop they are among the latencies.
 SloCheck CheckSlo(const SloTarget& target, const LoadResult& result);
 
 }  // namespace attention

@@ -241,6 +241,62 @@ TEST(SloTest, FailuresCountThatBeganInTheWindowAndEndedAfterIt) {
   EXPECT_EQ(CheckSlo(*ParseSlo("errors=1%"), result).measured, 1.0);
 }
 
+/// 100 answers of 1 ms within a second, of two lanes, of which each waits for its next when the
+/// window ends.
+LoadResult FrozenResult(const LoadOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::chrono::milliseconds ms(1);
+  const LoadControl control;
+  MeasuredWindow window(start, start + 1000 * ms);
+  Recorder recorder(options, control, window);
+  for (int i = 0; i < 100; ++i) {
+    recorder.CountAnswer({.due = start + i * ms, .started = start, .ended = start + (i + 1) * ms});
+  }
+  const auto sent = start + 100 * ms;
+  recorder.CountAnswer({.due = sent, .started = sent, .ended = start + 6000 * ms});
+  recorder.CountFailure(absl::DeadlineExceededError("hung"), sent, sent, start + 6500 * ms);
+  recorder.CountAnswer({.due = start + 1000 * ms, .started = sent, .ended = start + 9000 * ms});
+  return recorder.Finish();
+}
+
+TEST(SloTest, TargetsOfAClosedLoopJudgeTheCallsThatWereInFlightWhenTheWindowEnded) {
+  LoadOptions options;
+  options.duration = absl::Seconds(1);
+  const LoadResult result = FrozenResult(options);
+  EXPECT_EQ(result.answers, 100);
+  EXPECT_EQ(result.latency_ns.count(), 100);
+  EXPECT_EQ(result.unfinished_ns.count(), 2) << "not what was sent after the end";
+  EXPECT_EQ(result.unfinished_ns.max(), int64_t{6'400'000'000});
+  const SloCheck max = CheckSlo(*ParseSlo("max=1s"), result);
+  EXPECT_FALSE(max.is_met);
+  EXPECT_TRUE(max.counts_unfinished);
+  EXPECT_EQ(max.measured, 6400.0);
+  EXPECT_FALSE(CheckSlo(*ParseSlo("p99=1s"), result).is_met) << "2 of 102 took longer";
+  EXPECT_FALSE(CheckSlo(*ParseSlo("p99.9=1s"), result).is_met) << "judged by the largest";
+  EXPECT_TRUE(CheckSlo(*ParseSlo("p50=2ms"), result).is_met);
+}
+
+TEST(SloTest, CallsInFlightAtTheEndNeverImproveAValue) {
+  LoadResult result = Latencies(100);
+  for (int i = 0; i < 100; ++i) {
+    result.unfinished_ns.Record(1);
+  }
+  const SloCheck check = CheckSlo(*ParseSlo("p90=1s"), result);
+  EXPECT_FALSE(check.counts_unfinished);
+  EXPECT_GE(check.measured.value_or(0), 90.0);
+}
+
+TEST(StabilityTest, TimeWithoutAnswersUntilTheWindowEndsIsNotStable) {
+  LoadOptions options;
+  options.duration = absl::Seconds(1);
+  const LoadResult result = FrozenResult(options);
+  const Stability stability = JudgeStability(result.series, absl::Milliseconds(20), {});
+  ASSERT_EQ(stability.windows.size(), 50u);
+  EXPECT_GT(stability.windows.front().answers_per_s, 0.0);
+  EXPECT_EQ(stability.windows.back().answers_per_s, 0.0);
+  EXPECT_EQ(stability.is_stable, false);
+}
+
 TEST(SloTest, ErrorsAreAShareOfAllThatWereToBeSentInTheWindow) {
   LoadResult result = Latencies(95);
   FailureTally& failed = result.failures["UNAVAILABLE"];

@@ -194,6 +194,20 @@ TEST(ReportTest, AMissedTargetFailsAndIsSaid) {
   EXPECT_EQ(ToJson(report)["slo"][0]["met"], false);
 }
 
+TEST(ReportTest, TellsWhatWasInFlightAtTheEndAndWhenThatDecidedATarget) {
+  BenchReport report = Report();
+  EXPECT_THAT(ToText(report), Not(HasSubstr("at the end")));
+  report.levels[0].result.unfinished_ns.Record(6'024'000'000);
+  report.slo = {*ParseSlo("max=2s")};
+  report.levels[0].slo = {CheckSlo(report.slo[0], report.levels[0].result)};
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report),
+              AllOf(HasSubstr("\nat the end  1 in flight, the slowest took 6024.000 ms\n"),
+                    HasSubstr("max=2s MISSED: 6024.000 ms, with the calls in flight at the end")));
+  EXPECT_EQ(ToJson(report)["unfinished_ms"]["max"], 6024.0);
+  EXPECT_EQ(ToJson(report)["answers"], 1000);
+}
+
 TEST(ReportTest, ErrorsFailUnlessATargetAllowsThem) {
   BenchReport report = Report();
   LoadResult& result = report.levels[0].result;
