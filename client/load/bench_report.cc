@@ -1,6 +1,7 @@
 #include "client/load/bench_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -16,11 +17,18 @@ constexpr double kBusyClient = 0.9;
 constexpr double kWaitingClient = 0.2;
 /// The lateness above which a request counts as late; 1 % of the requests may be late.
 constexpr int64_t kLateNs = 1'000'000;
+/// The share of the due requests that may be missing before a server counts as overloaded.
+constexpr double kMissingShare = 0.05;
 
 bool AllowsErrors(const BenchLevel& level) {
   return std::any_of(level.slo.begin(), level.slo.end(), [](const SloCheck& check) {
     return check.target.of == SloTarget::Of::kErrors && check.is_met;
   });
+}
+
+bool KeptUp(const BenchLevel& level) {
+  const std::optional<KeepingUp> keeping_up = KeepingUpOf(level);
+  return !keeping_up.has_value() || keeping_up->is_kept;
 }
 
 bool Agreed(const BenchLevel& level) {
@@ -42,9 +50,31 @@ bool Succeeded(const BenchLevel& level) {
          (level.result.failures.empty() || AllowsErrors(level));
 }
 
+std::optional<KeepingUp> KeepingUpOf(const BenchLevel& level) {
+  const std::optional<PaceTally>& pace = level.result.pace;
+  if (!pace.has_value() || level.options.open_loop->arrivals.trace != nullptr) {
+    return std::nullopt;
+  }
+  const TimeSeries& series = level.result.series;
+  const auto all = static_cast<int64_t>(std::ceil(absl::FDivDuration(pace->span, series.slice())));
+  const int64_t end = std::min<int64_t>(all, std::ssize(series.slices()));
+  TimeSlice half;
+  for (int64_t i = all / 2; i < end; ++i) {
+    half.Merge(series.slices()[i]);
+  }
+  const double seconds = absl::ToDoubleSeconds((all - all / 2) * series.slice());
+  const auto missing = static_cast<double>(half.due - half.not_sent - half.errors - half.answers);
+  const auto due = static_cast<double>(half.due);
+  const bool falls_short = missing > kMissingShare * due && missing > 3.0 * std::sqrt(due);
+  return KeepingUp{.due_per_s = Share(due, seconds),
+                   .answers_per_s = Share(static_cast<double>(half.answers), seconds),
+                   .is_kept = !falls_short || level.result.unfinished_ns.count() == 0};
+}
+
 bool MeetsTargets(const BenchLevel& level) {
-  return Succeeded(level) && std::all_of(level.slo.begin(), level.slo.end(),
-                                         [](const SloCheck& check) { return check.is_met; });
+  return Succeeded(level) && (level.slo.empty() || KeptUp(level)) &&
+         std::all_of(level.slo.begin(), level.slo.end(),
+                     [](const SloCheck& check) { return check.is_met; });
 }
 
 bool Succeeded(const BenchReport& report) {

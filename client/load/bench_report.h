@@ -89,7 +89,22 @@ double LevelValue(const LoadOptions& options);
 /// some failures), and the load became stable if that is required.
 bool Succeeded(const BenchLevel& level);
 
-/// Returns whether the level succeeded and all targets were met.
+/// What a server did with the requests of an open loop in the second half of the time in which they
+/// were due; a queue that the first half only fills is no fault.
+struct KeepingUp {
+  double due_per_s = 0.0;
+  double answers_per_s = 0.0;
+  /// Whether requests were waiting at the end, and answers and failures fell short of what was due
+  /// by more than 5% and more than three standard deviations of a random number of requests.
+  bool is_kept = true;
+};
+
+/// Returns whether the server kept up with the rate; absent for a closed loop and for a recorded
+/// schedule, which may be a burst.
+std::optional<KeepingUp> KeepingUpOf(const BenchLevel& level);
+
+/// Returns whether the level succeeded and all targets were met. An open loop with targets misses
+/// if the server did not keep up.
 bool MeetsTargets(const BenchLevel& level);
 
 /// Returns whether every level met its targets; for a search or a range with targets, whether one

@@ -183,6 +183,9 @@ Json LevelJson(const BenchLevel& level) {
                {"stability", StabilityJson(level.stability)},
                {"slo", SloJson(level.slo)},
                {"options", LevelOptions(level.options)}});
+  if (const auto keeping_up = KeepingUpOf(level); keeping_up.has_value()) {
+    json["kept_up"] = keeping_up->is_kept;
+  }
   if (level.verification.has_value()) {
     json["verification"] = VerificationJson(*level.verification);
   }

@@ -228,6 +228,19 @@ std::string UnfinishedText(const Histogram& unfinished_ns) {
                          Milliseconds(static_cast<double>(unfinished_ns.max())));
 }
 
+/// "did NOT keep up: of 800.0 requests/s 109.0 were answered in the second half, 690 waited at the
+/// end"; empty if the server kept up.
+std::string KeepingUpText(const BenchLevel& level) {
+  const std::optional<KeepingUp> keeping_up = KeepingUpOf(level);
+  if (!keeping_up.has_value() || keeping_up->is_kept) {
+    return "";
+  }
+  return absl::StrFormat(
+      "did NOT keep up: of %.1f requests/s %.1f were answered in the second half, %d waited at the "
+      "end",
+      keeping_up->due_per_s, keeping_up->answers_per_s, level.result.unfinished_ns.count());
+}
+
 /// A line about a level besides its counts and latencies.
 struct Remark {
   const char* name;
@@ -241,6 +254,9 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
   if (result.accounts > 0) {
     remarks.push_back(
         {"server", absl::StrFormat("%.1f requests per batch", RatesOf(result).requests_per_batch)});
+  }
+  if (const std::string text = KeepingUpText(level); !text.empty()) {
+    remarks.push_back({"server", text, true});
   }
   if (const Histogram& unfinished = result.unfinished_ns; unfinished.count() > 0) {
     remarks.push_back(

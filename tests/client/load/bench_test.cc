@@ -29,15 +29,29 @@ class FormulaRunner : public BenchRunner {
       level.result.latency_ns.Record(LevelValue(options) <= capacity_ ? 10'000'000 : 1'000'000'000);
     }
     tried_.push_back(LevelValue(options));
+    if (is_overloaded_) {
+      Overload(level.result);
+    }
     level.result.was_stopped = std::ssize(tried_) == stop_after_;
     return level;
   }
 
+  /// From now on 400 requests are due in the second half of the window, of which 100 are answered.
+  void BecomeOverloaded() { is_overloaded_ = true; }
   void StopAfter(int levels) { stop_after_ = levels; }
   const std::vector<double>& tried() const { return tried_; }
 
  private:
+  static void Overload(LoadResult& result) {
+    result.pace.emplace().span = result.window;
+    TimeSlice& half = result.series.At(absl::ZeroDuration());
+    half.due = 400;
+    half.answers = 100;
+    result.unfinished_ns.Record(1'000'000'000);
+  }
+
   const double capacity_;
+  bool is_overloaded_ = false;
   int stop_after_ = 0;
   std::vector<double> tried_;
 };
@@ -94,6 +108,20 @@ TEST(BenchTest, ASearchWhoseLowestMissesFails) {
   const auto report = RunBench(runner, plan, {});
   ASSERT_THAT(report, IsOk());
   EXPECT_THAT(runner.tried(), ElementsAre(10));
+  EXPECT_FALSE(report->search->highest_met.has_value());
+  EXPECT_FALSE(Succeeded(*report));
+}
+
+TEST(BenchTest, ALevelThatTheServerDoesNotKeepUpWithMissesItsTargets) {
+  FormulaRunner runner(1e9);
+  runner.BecomeOverloaded();
+  BenchPlan plan = PlanOfRates();
+  plan.slo = {*ParseSlo("errors=1%")};
+  plan.search = SearchPlan{.lowest = 400.0, .highest = {}, .resolution = {}};
+  const auto report = RunBench(runner, plan, {});
+  ASSERT_THAT(report, IsOk());
+  EXPECT_TRUE(report->levels[0].slo[0].is_met);
+  EXPECT_EQ(report->search->lowest_missed, 400.0);
   EXPECT_FALSE(report->search->highest_met.has_value());
   EXPECT_FALSE(Succeeded(*report));
 }

@@ -109,6 +109,50 @@ TEST(ReportTest, OfAnOpenLoopTellsWhatWasOfferedSentAndAnswered) {
                     HasSubstr("100 x NOT_SENT: 50 in flight\n")));
 }
 
+/// A window of 10 s in which 800 requests/s are due, and 100 more wait after each second of the
+/// first `growing_s`.
+BenchReport QueueReport(int growing_s) {
+  BenchReport report = OpenReport();
+  LoadResult& result = report.levels[0].result;
+  result.failures.clear();
+  result.series = TimeSeries();
+  result.pace->span = absl::Seconds(10);
+  for (int i = 0; i < 10; ++i) {
+    TimeSlice& slice = result.series.At(absl::Seconds(i));
+    slice.due = 800;
+    slice.answers = i < growing_s ? 700 : 800;
+    slice.errors = 0;
+  }
+  for (int i = 0; i < 100 * growing_s; ++i) {
+    result.unfinished_ns.Record(1'000'000'000);
+  }
+  return report;
+}
+
+TEST(ReportTest, SaysThatAServerDidNotKeepUp) {
+  const BenchReport report = QueueReport(10);
+  EXPECT_THAT(ToText(report),
+              HasSubstr("did NOT keep up: of 800.0 requests/s 700.0 were answered in the second "
+                        "half, 1000 waited at the end"));
+  EXPECT_EQ(ToJson(report)["kept_up"], false);
+  EXPECT_TRUE(Succeeded(report)) << "no target was set";
+}
+
+TEST(ReportTest, AQueueThatDoesNotGrowIsKeepingUp) {
+  const BenchReport report = QueueReport(2);
+  EXPECT_THAT(ToText(report), Not(HasSubstr("keep up")));
+  EXPECT_EQ(ToJson(report)["kept_up"], true);
+  EXPECT_FALSE(ToJson(Report()).contains("kept_up")) << "a closed loop";
+}
+
+TEST(ReportTest, FailuresAreNoRequestsThatWait) {
+  BenchReport report = QueueReport(10);
+  for (int i = 0; i < 10; ++i) {
+    report.levels[0].result.series.At(absl::Seconds(i)).errors = 100;
+  }
+  EXPECT_EQ(ToJson(report)["kept_up"], true);
+}
+
 TEST(ReportTest, OfAClosedLoopHasNothingOfAnOpenOne) {
   const nlohmann::json json = ToJson(Report());
   for (const char* key : {"offered_per_s", "goodput_per_s", "service_ms", "lag_ms"}) {
