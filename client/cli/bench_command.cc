@@ -19,7 +19,8 @@ request. It finds the throughput, but slows down with the server, so that its la
 those of users who arrive regardless.
 An open loop (--rate, --ramp, --schedule) sends requests when they are due and counts latencies
 from then, so that no delay is hidden.
-The first Ctrl-C (or SIGTERM) ends the measurement and reports it, the second ends the program.
+The first Ctrl-C (or SIGTERM) ends the measurement and reports it, which then has failed; the second
+ends the program.
 
 Examples:
   attend bench                                          # demo, [1, 128, d_model], one at a time
@@ -35,8 +36,8 @@ Examples:
   attend bench --rate 500 -z 30s --html report.html     # charts, as one file
   attend bench -c 4 -z 30s --json a.json                # for attend report
 
-Exit codes: 0 every request was answered, every checked answer agreed, and every target was met
-(of a range or a search: by one level); 1 otherwise; 2 wrong usage.)";
+Exit codes: 0 every request was answered, every checked answer agreed, every target was met (of a
+range or a search: by one level), and nothing was cut short; 1 otherwise; 2 wrong usage.)";
 
 absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const BenchPlan plan, PlanOf(flags));

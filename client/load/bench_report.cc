@@ -46,7 +46,7 @@ bool Succeeded(const BenchLevel& level) {
   const bool is_settled = !level.options.stability.has_value() ||
                           !level.options.stability->is_required ||
                           level.stability.is_stable.value_or(false);
-  return level.result.answers > 0 && Agreed(level) && is_settled &&
+  return !level.result.was_stopped && level.result.answers > 0 && Agreed(level) && is_settled &&
          (level.result.failures.empty() || AllowsErrors(level));
 }
 
@@ -77,9 +77,14 @@ bool MeetsTargets(const BenchLevel& level) {
                      [](const SloCheck& check) { return check.is_met; });
 }
 
+bool WasStopped(const BenchReport& report) {
+  return std::any_of(report.levels.begin(), report.levels.end(),
+                     [](const BenchLevel& level) { return level.result.was_stopped; });
+}
+
 bool Succeeded(const BenchReport& report) {
   if (report.search.has_value()) {
-    return report.search->highest_met.has_value() &&
+    return report.search->highest_met.has_value() && !WasStopped(report) &&
            std::all_of(report.levels.begin(), report.levels.end(), Agreed);
   }
   return std::all_of(report.levels.begin(), report.levels.end(), MeetsTargets);

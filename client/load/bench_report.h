@@ -85,8 +85,9 @@ struct BenchReport {
 /// Returns the level of a load: its rate, or its requests in flight.
 double LevelValue(const LoadOptions& options);
 
-/// Returns whether answers came, all checked ones agreed, no request failed (unless a target allows
-/// some failures), and the load became stable if that is required.
+/// Returns whether the level was measured to its end, answers came, all checked ones agreed, no
+/// request failed (unless a target allows some failures), and the load became stable if that is
+/// required.
 bool Succeeded(const BenchLevel& level);
 
 /// What a server did with the requests of an open loop in the second half of the time in which they
@@ -103,12 +104,15 @@ struct KeepingUp {
 /// schedule, which may be a burst.
 std::optional<KeepingUp> KeepingUpOf(const BenchLevel& level);
 
+/// Returns whether the load was stopped from outside before its end.
+bool WasStopped(const BenchReport& report);
+
 /// Returns whether the level succeeded and all targets were met. An open loop with targets misses
 /// if the server did not keep up.
 bool MeetsTargets(const BenchLevel& level);
 
 /// Returns whether every level met its targets; for a search or a range with targets, whether one
-/// level did and all checked answers of all levels agreed.
+/// level did, all checked answers of all levels agreed, and none was stopped from outside.
 bool Succeeded(const BenchReport& report);
 
 /// Returns why the client may have limited the results: it was busy, waited for a core, or sent

@@ -108,9 +108,10 @@ std::string SearchText(const BenchReport& report) {
   const std::string targets = absl::StrJoin(
       report.slo, ", ",
       [](std::string* out, const SloTarget& target) { absl::StrAppend(out, target.text); });
-  const std::string missed = verdict.lowest_missed.has_value()
-                                 ? absl::StrFormat("%.6g missed", *verdict.lowest_missed)
-                                 : "none missed";
+  const std::string missed = absl::StrCat(
+      verdict.lowest_missed.has_value() ? absl::StrFormat("%.6g missed", *verdict.lowest_missed)
+                                        : "none missed",
+      WasStopped(report) ? "; STOPPED before the search ended" : "");
   if (!verdict.highest_met.has_value()) {
     return absl::StrCat("NO level meets ", targets, " (", missed, ")");
   }

@@ -63,12 +63,12 @@ TEST_F(BenchProgramTest, TheFirstInterruptReportsWhatWasMeasured) {
       return !absl::StrContains(Attend({"top", "--count=1"}).out, "so far     0 answered");
     }));
     bench.Signal(signal);
-    ASSERT_EQ(bench.WaitForExit(kPatience), 0) << bench.err();
+    ASSERT_EQ(bench.WaitForExit(kPatience), 1) << bench.err();
     const nlohmann::json json = nlohmann::json::parse(bench.out());
     EXPECT_EQ(json["stopped"], true);
     EXPECT_GT(json["answers"], 0);
     EXPECT_LT(json["window_s"], 3600.0);
-    EXPECT_EQ(json["succeeded"], true);
+    EXPECT_EQ(json["succeeded"], false) << "it was cut short";
   }
 }
 

@@ -173,6 +173,7 @@ TEST(BenchTest, WhoStopsItEndsItAndTheLevelThatWasCutShortDecidesNothing) {
   EXPECT_THAT(told, ElementsAre(100, 200, 400));
   EXPECT_EQ(report->search->highest_met, 200.0);
   EXPECT_FALSE(report->search->lowest_missed.has_value());
+  EXPECT_FALSE(Succeeded(*report)) << "the search did not end";
 }
 
 TEST(BenchTest, OneLevelIsJudgedByItself) {

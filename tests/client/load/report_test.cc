@@ -39,6 +39,21 @@ TEST(ReportTest, SucceedsWithAnswersAndWithoutErrors) {
   EXPECT_DOUBLE_EQ(ToJson(none)["requests_per_s"], 0.0);
 }
 
+TEST(ReportTest, WhatWasCutShortHasFailed) {
+  BenchReport report = Report();
+  report.levels[0].result.was_stopped = true;
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_EQ(ToJson(report)["succeeded"], false);
+  EXPECT_EQ(ToJson(report)["met"], false);
+}
+
+TEST(ReportTest, ASearchThatWasStoppedHasFailedAndSaysSo) {
+  BenchReport report = RangeReport();
+  report.levels[1].result.was_stopped = true;
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr("(8 missed; STOPPED before the search ended)"));
+}
+
 TEST(ReportTest, AnyErrorFailsIt) {
   BenchReport report = Report();
   report.levels[0].result.failures["UNAVAILABLE"] = {
