@@ -19,8 +19,8 @@ request. It finds the throughput, but slows down with the server, so that its la
 those of users who arrive regardless.
 An open loop (--rate, --ramp, --schedule) sends requests when they are due and counts latencies
 from then, so that no delay is hidden.
-The first Ctrl-C (or SIGTERM) ends the measurement and reports it, which then has failed; the second
-ends the program.
+The first Ctrl-C (or SIGTERM) ends the measurement and reports it, which then has failed; a second
+one, half a second later or more, ends the program.
 
 Examples:
   attend bench                                          # demo, [1, 128, d_model], one at a time

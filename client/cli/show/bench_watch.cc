@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <string>
 
@@ -13,6 +15,9 @@
 namespace attention {
 namespace {
 
+/// The time within which interrupts are one.
+constexpr int64_t kOneInterruptNs = 500'000'000;
+
 /// Clears the current line of a terminal.
 constexpr char kClearLine[] = "\r\x1b[K";
 
@@ -21,7 +26,17 @@ std::atomic<bool>& IsInterrupted() {
   return is_interrupted;
 }
 
-void Interrupt(int) {
+void Interrupt(int number) {
+  static std::atomic<int64_t> first_ns = 0;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const InterruptEffect effect = TakeInterrupt(first_ns, std::chrono::nanoseconds(now).count());
+  if (effect == InterruptEffect::kEndProgram) {
+    signal(number, SIG_DFL);
+    raise(number);  // takes effect when this handler returns
+  }
+  if (effect != InterruptEffect::kEndMeasurement) {
+    return;
+  }
   IsInterrupted().store(true);
   static constexpr char kMessage[] =
       "\nattend: stopping; waiting for requests in flight (Ctrl-C again to stop now)\n";
@@ -30,10 +45,10 @@ void Interrupt(int) {
 }
 
 /// SIGTERM is what `timeout`, containers and CI send.
-void CatchFirstInterrupt() {
+void CatchInterrupts() {
   struct sigaction action{};
   action.sa_handler = Interrupt;
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
@@ -69,8 +84,17 @@ void PrintProgress(const LoadProgress& progress) {
 
 }  // namespace
 
+InterruptEffect TakeInterrupt(std::atomic<int64_t>& first_ns, int64_t now_ns) {
+  int64_t first = 0;
+  if (first_ns.compare_exchange_strong(first, now_ns)) {
+    return InterruptEffect::kEndMeasurement;
+  }
+  return now_ns - first < kOneInterruptNs ? InterruptEffect::kNothing
+                                          : InterruptEffect::kEndProgram;
+}
+
 BenchWatch WatchFromTerminal() {
-  CatchFirstInterrupt();
+  CatchInterrupts();
   BenchWatch watch;
   watch.control.stop = &IsInterrupted();
   watch.on_level = PrintLevel;
