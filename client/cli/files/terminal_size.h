@@ -14,10 +14,10 @@ struct TerminalSize {
   int64_t rows = 24;
 };
 
-/// Returns the size of the terminal; absent if standard output is not a terminal.
-inline std::optional<TerminalSize> SizeOfTerminal() {
+/// Returns the size of the terminal; absent if the file, standard output, is not a terminal.
+inline std::optional<TerminalSize> SizeOfTerminal(int file = STDOUT_FILENO) {
   winsize size = {};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+  if (ioctl(file, TIOCGWINSZ, &size) != 0) {
     return std::nullopt;
   }
   return size.ws_col == 0 ? TerminalSize() : TerminalSize{size.ws_col, size.ws_row};

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "client/cli/files/terminal_size.h"
 #include "core/runtime/counted.h"
 
 namespace attention {
@@ -71,15 +73,8 @@ void PrintLevel(const LoadOptions& options) {
 }
 
 void PrintProgress(const LoadProgress& progress) {
-  const bool is_warming_up = progress.elapsed < absl::ZeroDuration();
-  std::cerr << kClearLine
-            << absl::StrFormat(
-                   "%s  %.1f answers/s  p99 %.3f ms  %d failed  %d in flight",
-                   is_warming_up
-                       ? "warm-up"
-                       : absl::StrFormat("%.1f s", absl::ToDoubleSeconds(progress.elapsed)),
-                   progress.answers_per_s, progress.p99_ms, progress.errors, progress.in_flight)
-            << std::flush;
+  const TerminalSize size = SizeOfTerminal(STDERR_FILENO).value_or(TerminalSize());
+  std::cerr << kClearLine << ProgressLine(progress, size.columns) << std::flush;
 }
 
 }  // namespace
@@ -91,6 +86,16 @@ InterruptEffect TakeInterrupt(std::atomic<int64_t>& first_ns, int64_t now_ns) {
   }
   return now_ns - first < kOneInterruptNs ? InterruptEffect::kNothing
                                           : InterruptEffect::kEndProgram;
+}
+
+std::string ProgressLine(const LoadProgress& progress, int64_t columns) {
+  const bool is_warming_up = progress.elapsed < absl::ZeroDuration();
+  const std::string line = absl::StrFormat(
+      "%s  %.1f answers/s  p99 %.3f ms  %d failed  %d in flight",
+      is_warming_up ? "warm-up"
+                    : absl::StrFormat("%.1f s", absl::ToDoubleSeconds(progress.elapsed)),
+      progress.answers_per_s, progress.p99_ms, progress.errors, progress.in_flight);
+  return line.substr(0, static_cast<size_t>(std::max<int64_t>(0, columns - 1)));
 }
 
 BenchWatch WatchFromTerminal() {

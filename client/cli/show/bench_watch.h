@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "client/load/bench.h"
 
@@ -14,6 +15,9 @@ enum class InterruptEffect { kEndMeasurement, kNothing, kEndProgram };
 /// One that comes within half a second of the first is the same: `timeout` signals its child and
 /// then the group of both. Only a later one ends the program. May be called by a signal handler.
 InterruptEffect TakeInterrupt(std::atomic<int64_t>& first_ns, int64_t now_ns);
+
+/// Returns the line that shows `progress`, shorter than `columns`, so that it does not wrap.
+std::string ProgressLine(const LoadProgress& progress, int64_t columns);
 
 /// Prints a message for each level to stderr, and progress when that is a terminal.
 /// The first interrupt (Ctrl-C) or SIGTERM ends the measurement, whose result is reported; one that
