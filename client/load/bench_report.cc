@@ -42,6 +42,14 @@ double LevelValue(const LoadOptions& options) {
                                        : options.concurrency;
 }
 
+std::string LevelText(const LoadOptions& options) {
+  const std::string level = absl::StrFormat("%.6g", LevelValue(options));
+  if (!options.open_loop.has_value() || !options.open_loop->arrivals.ramp.has_value()) {
+    return level;
+  }
+  return absl::StrFormat("%s to %.6g", level, options.open_loop->arrivals.ramp->to_rate_per_s);
+}
+
 bool Succeeded(const BenchLevel& level) {
   const bool is_settled = !level.options.stability.has_value() ||
                           !level.options.stability->is_required ||

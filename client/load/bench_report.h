@@ -85,6 +85,9 @@ struct BenchReport {
 /// Returns the level of a load: its rate, or its requests in flight.
 double LevelValue(const LoadOptions& options);
 
+/// Returns the level as text: "100", or of a ramp "10 to 200".
+std::string LevelText(const LoadOptions& options);
+
 /// Returns whether the level was measured to its end, answers came, all checked ones agreed, no
 /// request failed (unless a target allows some failures), and the load became stable if that is
 /// required.

@@ -36,7 +36,7 @@ Cells CellsOf(const BenchLevel& level) {
   const double wire_ns = result.phases.receive_ns.mean() + result.phases.return_ns.mean();
   return {
       {"Concurrency", is_open ? "" : absl::StrCat(level.options.concurrency)},
-      {"Request Rate", is_open ? absl::StrFormat("%.6g", LevelValue(level.options)) : ""},
+      {"Request Rate", is_open ? LevelText(level.options) : ""},
       {"Inferences/Second", rate(rates.requests_per_s)},
       {"Client Send", is_open ? MeanText(result.pace->lag_ns) : ""},
       {"Network+Server Send/Recv", result.accounts == 0 ? "" : Microseconds(wire_ns)},
@@ -71,7 +71,7 @@ std::string MillisecondsText(int64_t nanoseconds) {
 }
 
 /// The columns of a record; those that only answers have are empty for a failure.
-Cells CellsOf(const CallRecord& record, bool is_session, double level) {
+Cells CellsOf(const CallRecord& record, bool is_session, const std::string& level) {
   const bool is_answer = record.code == absl::StatusCode::kOk;
   const bool has_account = record.batch_requests > 0;
   const auto number = [](bool is_known, auto value) {
@@ -80,7 +80,7 @@ Cells CellsOf(const CallRecord& record, bool is_session, double level) {
   const auto time = [](bool is_known, int64_t ns) {
     return is_known ? MillisecondsText(ns) : std::string();
   };
-  return {{"level", absl::StrFormat("%.6g", level)},
+  return {{"level", level},
           {"call", !is_session        ? "request"
                    : record.is_prompt ? "prompt"
                                       : "step"},
@@ -116,10 +116,10 @@ std::string ValuesLine(const Cells& cells) {
 
 std::string RecordsCsv(const BenchReport& report) {
   const bool is_session = report.subject.decode.has_value();
-  std::string text = NamesLine(CellsOf(CallRecord(), is_session, 0.0));
+  std::string text = NamesLine(CellsOf(CallRecord(), is_session, ""));
   for (const BenchLevel& level : report.levels) {
     for (const CallRecord& record : level.result.records) {
-      text += ValuesLine(CellsOf(record, is_session, LevelValue(level.options)));
+      text += ValuesLine(CellsOf(record, is_session, LevelText(level.options)));
     }
   }
   return text;

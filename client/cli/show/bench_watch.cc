@@ -55,11 +55,6 @@ void CatchInterrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-std::string LevelText(const LoadOptions& options) {
-  return options.open_loop.has_value() ? absl::StrFormat("%.6g requests/s", LevelValue(options))
-                                       : absl::StrFormat("%d in flight", options.concurrency);
-}
-
 void PrintLevel(const LoadOptions& options) {
   const std::string length = options.duration == absl::InfiniteDuration() && options.requests > 0
                                  ? Counted(options.requests, "request")
@@ -68,8 +63,9 @@ void PrintLevel(const LoadOptions& options) {
                                  ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
                                                    absl::FormatDuration(options.duration))
                                  : absl::FormatDuration(options.duration);
-  std::cerr << "attend: " << LevelText(options) << ": measuring for " << length << " after "
-            << absl::FormatDuration(options.warmup) << " of warm-up\n";
+  std::cerr << "attend: " << LevelText(options)
+            << (options.open_loop.has_value() ? " requests/s" : " in flight") << ": measuring for "
+            << length << " after " << absl::FormatDuration(options.warmup) << " of warm-up\n";
 }
 
 void PrintProgress(const LoadProgress& progress) {

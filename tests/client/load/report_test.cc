@@ -325,6 +325,16 @@ TEST(ReportTest, CsvHasALineForEachLevelInMicroseconds) {
   EXPECT_EQ(cells.back(), "0");
 }
 
+TEST(ReportTest, ARampIsNamedByBothItsRates) {
+  BenchReport report = OpenReport();
+  report.levels[0].options.open_loop->arrivals.ramp = Ramp{.to_rate_per_s = 200.0};
+  report.levels[0].result.records.emplace_back();
+  EXPECT_EQ(LevelText(report.levels[0].options), "120 to 200");
+  EXPECT_THAT(ToCsv(report), HasSubstr("\n,120 to 200,"));
+  EXPECT_THAT(RecordsCsv(report), HasSubstr("\n120 to 200,request,OK,"));
+  EXPECT_EQ(LevelText(Report().levels[0].options), "1");
+}
+
 TEST(ReportTest, RecordsHaveALineForEachCall) {
   BenchReport report = RangeReport();
   EXPECT_EQ(RecordsCsv(report),
