@@ -32,6 +32,9 @@ struct LoadVerification {
   /// server was gone when it was asked again, or the sample is malformed.
   int64_t unchecked = 0;
   std::string unchecked_text = {};
+  /// The number of samples that were asked for; fewer if there were not so many answers to requests
+  /// that were sent within the window.
+  int64_t wanted = 0;
 
   bool agreed() const {
     return (!reference.has_value() || reference->agreed()) && identical == sampled &&

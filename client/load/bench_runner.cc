@@ -28,6 +28,9 @@ class SampleRunner : public BenchRunner {
     ASSIGN_OR_RETURN(LoadResult result, Load(options, control));
     BenchLevel level{
         .options = options, .result = std::move(result), .verification = verification_};
+    if (level.verification.has_value()) {
+      level.verification->wanted = options.num_samples;
+    }
     for (const LoadSample& sample : level.result.samples) {
       Count(IsIdentical(sample), *level.verification);
     }

@@ -32,7 +32,9 @@ class RequestLoop : public ClosedLoop<Lane> {
     }
     const Clock::time_point now = Clock::now();
     --in_flight_;
-    recorder_.Count(load_, lane, now);
+    if (!recorder_.Count(load_, lane, now) && lane.call().keep_all) {
+      samples_.GiveBack();
+    }
     lanes_.GiveBack(lane);
     Advance(now);
     if (MayStart(now)) {

@@ -30,13 +30,13 @@ void DecodeLane::Start(std::chrono::system_clock::time_point deadline) {
 }
 
 void DecodeLane::Go(bool stop, bool keep) {
+  keep_ = keep;
   if (stop) {
     is_stopped_ = true;
     step_ = Step::kEndRequests;
     stream_->WritesDone(this);
     return;
   }
-  keep_ = keep;
   messages_.clear();
   answered_bytes_ = 0;
   action_started_ = Clock::now();

@@ -86,6 +86,9 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
     if (!lane.failure().ok()) {
       recorder_.CountFailure(lane.failure(), lane.action_started(), lane.action_started(), now);
       Advance(now);
+      if (lane.keeps()) {
+        samples_.GiveBack();
+      }
     }
     if (IsOver(now)) {
       --in_flight_;

@@ -36,7 +36,8 @@ struct LoadOptions {
   /// A closed loop ends early when nothing but failures came for this long, and more than
   /// kMaxFailuresInARow (recorder.h) of them.
   absl::Duration patience = absl::Seconds(5);
-  /// The number of answers to keep, spread evenly over the window's first `duration`.
+  /// The number of answers to keep, spread evenly over the window's first `duration`, or over
+  /// its number of requests.
   int num_samples = 0;
   /// Whether the result has a record of each call.
   bool keeps_records = false;

@@ -94,7 +94,9 @@ class OpenLoop {
     const auto take = [this](void* tag, bool ok) {
       Lane& lane = *static_cast<Lane*>(tag);
       if (lane.Advance(ok)) {
-        recorder_.Count(load_, lane, Clock::now());
+        if (!recorder_.Count(load_, lane, Clock::now()) && lane.call().keep_all) {
+          samples_.GiveBack();
+        }
         lanes_.GiveBack(lane);
         Release();
       }
@@ -114,7 +116,7 @@ class OpenLoop {
   // The calling thread uses this.
   Recorder recorder_;
 
-  // The dispatcher uses these, until it is joined.
+  // The dispatcher uses these, until it is joined; the calling thread gives samples back.
   SampleSchedule samples_;
   WeightedDraw draw_;
   size_t num_due_ = 0;

@@ -74,12 +74,12 @@ void Recorder::CountSent(Time now) {
   }
 }
 
-void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
+bool Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
   const absl::StatusOr<v1::Summary> summary =
       lane.status().ok() ? load.protocol->ReadSummary(lane.answer()) : ToAbslStatus(lane.status());
   if (!summary.ok()) {
     CountFailure(summary.status(), lane.due(), lane.started(), now);
-    return;
+    return false;
   }
   const EncodedRequest& request = load.kinds[lane.call().kind];
   const Answered answered{
@@ -100,6 +100,7 @@ void Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
   if (lane.call().keep_all) {
     Keep({lane.call().kind, lane.answer()});
   }
+  return true;
 }
 
 void Recorder::CountAnswer(const Answered& answered) {
@@ -277,6 +278,40 @@ void Recorder::FillSeries(Time end) {
 
 TimeSlice& Recorder::SliceAt(Time time) {
   return result_.series.At(absl::FromChrono(time - window_.start()));
+}
+
+SampleSchedule::SampleSchedule(const LoadOptions& options, const MeasuredWindow& window)
+    : options_(options), window_(window), num_requests_(options.requests) {
+  const ArrivalTrace* const trace =
+      options.open_loop.has_value() ? options.open_loop->arrivals.trace.get() : nullptr;
+  if (trace != nullptr) {
+    const auto first = std::lower_bound(trace->times.begin(), trace->times.end(),
+                                        absl::ToChronoNanoseconds(options.warmup));
+    const int64_t num_due = trace->times.end() - first;
+    num_requests_ = num_requests_ > 0 ? std::min(num_requests_, num_due) : num_due;
+  }
+}
+
+bool SampleSchedule::Take(Time now) {
+  if (now < window_.start()) {
+    return false;
+  }
+  const int64_t num_before = num_sent_++;
+  const int64_t num_kept = num_taken_ - num_given_back_.load(std::memory_order_relaxed);
+  if (num_kept >= options_.num_samples) {
+    return false;
+  }
+  // The window ends after a number of requests or after its duration, whichever is first.
+  const bool is_due_by_number =
+      num_requests_ > 0 && num_before * options_.num_samples >= num_kept * num_requests_;
+  const bool is_due_by_time = options_.duration < absl::InfiniteDuration() &&
+                              absl::FromChrono(now - window_.start()) * options_.num_samples >=
+                                  num_kept * options_.duration;
+  if (!is_due_by_number && !is_due_by_time) {
+    return false;
+  }
+  ++num_taken_;
+  return true;
 }
 
 }  // namespace attention

@@ -1,6 +1,7 @@
 // Counts the calls of a load as they end, and watches the load.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -45,8 +46,8 @@ class Recorder {
 
   /// Counts a request, or a step, that a closed loop sent. In an open loop the pacer counts them.
   void CountSent(Clock::time_point now);
-  /// Counts a call that ended at `now`.
-  void Count(const EncodedLoad& load, const Lane& lane, Clock::time_point now);
+  /// Counts a call that ended at `now`. Returns whether it was answered.
+  bool Count(const EncodedLoad& load, const Lane& lane, Clock::time_point now);
 
   void CountAnswer(const Answered& answered);
   /// Counts the answer to the prompt of a session that began at `started`.
@@ -108,31 +109,25 @@ class Recorder {
 /// Chooses the requests whose answers are kept whole, at even distances over the window.
 class SampleSchedule {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   /// Borrows both.
-  SampleSchedule(const LoadOptions& options, const MeasuredWindow& window)
-      : options_(options), window_(window) {}
+  SampleSchedule(const LoadOptions& options, const MeasuredWindow& window);
 
   /// Returns whether to keep the answer to the request that is sent at `now`.
-  bool Take(std::chrono::steady_clock::time_point now) {
-    if (num_taken_ >= options_.num_samples) {
-      return false;
-    }
-    // If a number of requests or a schedule ends the window, its length is unknown: the first
-    // requests are kept.
-    const bool has_length = options_.requests == 0 && options_.duration < absl::InfiniteDuration();
-    const absl::Duration distance =
-        has_length ? options_.duration / options_.num_samples : absl::ZeroDuration();
-    if (absl::FromChrono(now - window_.start()) < num_taken_ * distance) {
-      return false;
-    }
-    ++num_taken_;
-    return true;
-  }
+  bool Take(Time now);
+  /// Notes that a request that was taken has failed: another is taken instead. Any thread may call
+  /// it.
+  void GiveBack() { num_given_back_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   const LoadOptions& options_;
   const MeasuredWindow& window_;
-  int num_taken_ = 0;
+  /// The number of requests that end the window; 0: any number.
+  int64_t num_requests_ = 0;
+  int64_t num_sent_ = 0;  // within the window
+  int64_t num_taken_ = 0;
+  std::atomic<int64_t> num_given_back_ = 0;
 };
 
 }  // namespace attention

@@ -76,6 +76,7 @@ Json SloJson(const std::vector<SloCheck>& checks) {
 
 Json VerificationJson(const LoadVerification& verification) {
   Json json = {{"agreed", verification.agreed()},
+               {"wanted", verification.wanted},
                {"sampled", verification.sampled},
                {"identical", verification.identical},
                {"unchecked", verification.unchecked}};

@@ -67,6 +67,11 @@ std::string Line(const std::string& name, const std::string& value) {
   return absl::StrFormat("%-11s %s\n", name, absl::StrReplaceAll(value, {{"\n", " "}}));
 }
 
+/// Whether samples were wanted, and no answer could be one.
+bool ComparedNone(const LoadVerification& verification) {
+  return verification.wanted > 0 && verification.sampled + verification.unchecked == 0;
+}
+
 std::string VerificationText(const LoadVerification& verification) {
   std::string text;
   if (verification.reference.has_value()) {
@@ -74,8 +79,14 @@ std::string VerificationText(const LoadVerification& verification) {
                            verification.reference->agreed() ? "agrees" : "DISAGREES",
                            verification.reference->relative_l2, verification.reference->tolerance);
   }
+  if (ComparedNone(verification)) {
+    return absl::StrCat(text, "NO answer was compared, ", verification.wanted, " wanted");
+  }
   absl::StrAppendFormat(&text, "%d of %d samples bit-identical", verification.identical,
                         verification.sampled);
+  if (verification.sampled + verification.unchecked < verification.wanted) {
+    absl::StrAppendFormat(&text, ", of the %d wanted", verification.wanted);
+  }
   if (verification.unchecked > 0) {
     absl::StrAppendFormat(&text, "; %d more could NOT BE CHECKED: %s", verification.unchecked,
                           verification.unchecked_text);
@@ -270,8 +281,8 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
   }
   remarks.push_back({"client", ClientText(level), !ClientWarning(level).empty()});
   if (level.verification.has_value()) {
-    remarks.push_back(
-        {"verified", VerificationText(*level.verification), !level.verification->agreed()});
+    remarks.push_back({"verified", VerificationText(*level.verification),
+                       !level.verification->agreed() || ComparedNone(*level.verification)});
   }
   if (const std::string text = ServersText(level); !text.empty()) {
     remarks.push_back({"servers", text, MissesServers(level)});

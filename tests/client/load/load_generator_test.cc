@@ -115,7 +115,7 @@ TEST_F(LoadGeneratorTest, SamplesThatCannotBeComparedDoNotLoseTheResult) {
       std::move(longest), {"uniform:1..5", {1, 2, 3, 4, 5}, {1.0, 1.0, 1.0, 1.0, 1.0}});
   ASSERT_THAT(mix, IsOk());
   LoadOptions options = CountedOptions();
-  options.requests = 20;  // the first are kept
+  options.requests = 20;
   options.num_samples = 10;
   const NativeProtocol protocol(false);
   const auto runner = MakeRequestRunner(**client, *mix, protocol, options);

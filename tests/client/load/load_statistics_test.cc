@@ -332,6 +332,60 @@ TEST(RecorderTest, TokensShareTheTimeOfAStreamAndItsPhasesSumToIt) {
   EXPECT_EQ(result.phases.return_ns.max(), 4'000'000) << "what is left of 10 ms";
 }
 
+/// The places of the requests whose answers are kept, of `count` that are sent at once.
+std::vector<int> TakenOf(SampleSchedule& samples, int count, MeasuredWindow::Time now) {
+  std::vector<int> taken;
+  for (int i = 0; i < count; ++i) {
+    if (samples.Take(now)) {
+      taken.push_back(i);
+    }
+  }
+  return taken;
+}
+
+TEST(SampleScheduleTest, SamplesAreSpreadOverTheNumberOfRequests) {
+  const auto start = MeasuredWindow::Time(std::chrono::hours(1));
+  const MeasuredWindow window(start, start + std::chrono::hours(1));
+  LoadOptions options;
+  options.num_samples = 4;
+  options.requests = 100;
+  for (const absl::Duration duration : {absl::InfiniteDuration(), absl::Hours(1)}) {
+    options.duration = duration;
+    SampleSchedule samples(options, window);
+    EXPECT_THAT(TakenOf(samples, 50, start - std::chrono::seconds(1)), ElementsAre()) << "warm-up";
+    EXPECT_THAT(TakenOf(samples, 100, start), ElementsAre(0, 25, 50, 75));
+  }
+}
+
+TEST(SampleScheduleTest, SamplesAreSpreadOverARecordedSchedule) {
+  const auto start = MeasuredWindow::Time(std::chrono::hours(1));
+  const MeasuredWindow window(start, start + std::chrono::hours(1));
+  auto trace = std::make_shared<ArrivalTrace>();
+  trace->times = std::vector(8, std::chrono::nanoseconds(1000));
+  trace->times.front() = std::chrono::nanoseconds(0);
+  LoadOptions options;
+  options.num_samples = 2;
+  options.warmup = absl::Nanoseconds(500);
+  options.duration = absl::InfiniteDuration();
+  options.open_loop.emplace().arrivals.trace = trace;
+  SampleSchedule samples(options, window);
+  EXPECT_THAT(TakenOf(samples, 7, start), ElementsAre(0, 4)) << "of the 7 after the warm-up";
+}
+
+TEST(SampleScheduleTest, ARequestThatFailsLeavesItsPlaceToAnother) {
+  const auto start = MeasuredWindow::Time(std::chrono::hours(1));
+  const MeasuredWindow window(start, start + std::chrono::hours(1));
+  LoadOptions options;
+  options.num_samples = 2;
+  options.requests = 10;
+  options.duration = absl::InfiniteDuration();
+  SampleSchedule samples(options, window);
+  EXPECT_THAT(TakenOf(samples, 1, start), ElementsAre(0));
+  samples.GiveBack();
+  EXPECT_THAT(TakenOf(samples, 9, start), ElementsAre(0, 4))
+      << "the next one, and the sixth of all";
+}
+
 TEST(WindowPlanTest, AScheduleShorterThanTheWarmUpHasAnEmptyWindow) {
   auto trace = std::make_shared<ArrivalTrace>();
   trace->times = {std::chrono::milliseconds(0), std::chrono::milliseconds(500)};

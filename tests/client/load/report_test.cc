@@ -73,6 +73,18 @@ TEST(ReportTest, ASampleThatDiffersFailsIt) {
   EXPECT_THAT(ToText(report), HasSubstr("3 of 4 samples"));
 }
 
+TEST(ReportTest, FewerSamplesThanWantedAreSaid) {
+  BenchReport report = Report();
+  LoadVerification& verification = report.levels[0].verification.emplace();
+  verification.wanted = 20;
+  EXPECT_THAT(ToText(report), HasSubstr("NO answer was compared, 20 wanted\n"));
+  verification.sampled = verification.identical = 1;
+  EXPECT_THAT(ToText(report), HasSubstr("1 of 1 samples bit-identical, of the 20 wanted\n"));
+  EXPECT_EQ(ToJson(report)["verification"]["wanted"], 20);
+  verification.sampled = verification.identical = 20;
+  EXPECT_THAT(ToText(report), HasSubstr("20 of 20 samples bit-identical\n"));
+}
+
 TEST(ReportTest, ASampleThatCouldNotBeCheckedFailsIt) {
   BenchReport report = Report();
   report.levels[0].verification = LoadVerification{.reference = std::nullopt,
