@@ -45,7 +45,8 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
       case DecodeLane::Event::kNone:
         return;
       case DecodeLane::Event::kPrefilled:
-        recorder_.CountPrefill(session_.options.prefill, lane.session_started(), now);
+        recorder_.CountPrefill(session_.options.prefill, lane.summary().cached_tokens(),
+                               lane.session_started(), now);
         break;
       case DecodeLane::Event::kStepped:
         CountStep(lane, now);

@@ -70,6 +70,8 @@ struct LoadResult {
   /// Prompts of sessions that were answered, and their tokens.
   int64_t prefills = 0;
   int64_t prefill_tokens = 0;
+  /// The tokens of these answers and prompts that the server had in its prefix cache.
+  int64_t cached_tokens = 0;
   /// The number of answers with timings of the server.
   int64_t accounts = 0;
   int64_t batch_requests = 0;  // sum over these answers

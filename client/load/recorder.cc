@@ -116,6 +116,7 @@ void Recorder::CountAnswer(const Answered& answered) {
   if (IsWithin(is_measured, answered.ended)) {
     ++result_.answers;
     result_.tokens += answered.tokens;
+    result_.cached_tokens += answered.summary.cached_tokens();
     result_.request_bytes += answered.request_bytes;
     result_.answered_bytes += answered.answered_bytes;
     TimeSlice& slice = SliceAt(answered.ended);
@@ -153,7 +154,7 @@ void Recorder::CountMessages(const Lane& lane) {
   }
 }
 
-void Recorder::CountPrefill(int64_t tokens, Time started, Time now) {
+void Recorder::CountPrefill(int64_t tokens, int64_t cached, Time started, Time now) {
   failures_in_a_row_ = 0;
   answered_at_ = now;
   AddRecord({.is_prompt = true,
@@ -164,6 +165,7 @@ void Recorder::CountPrefill(int64_t tokens, Time started, Time now) {
   if (window_.Contains(now)) {
     ++result_.prefills;
     result_.prefill_tokens += tokens;
+    result_.cached_tokens += cached;
     result_.first_message_ns.Record(NanosecondsBetween(started, now));
   }
 }

@@ -50,8 +50,10 @@ class Recorder {
   bool Count(const EncodedLoad& load, const Lane& lane, Clock::time_point now);
 
   void CountAnswer(const Answered& answered);
-  /// Counts the answer to the prompt of a session that began at `started`.
-  void CountPrefill(int64_t tokens, Clock::time_point started, Clock::time_point now);
+  /// Counts the answer to the prompt of a session that began at `started`; `cached` of its tokens
+  /// came from the prefix cache.
+  void CountPrefill(int64_t tokens, int64_t cached, Clock::time_point started,
+                    Clock::time_point now);
   void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point started,
                     Clock::time_point now);
   void Keep(LoadSample sample) { result_.samples.push_back(std::move(sample)); }

@@ -130,6 +130,7 @@ Json ResultJson(const LoadResult& result) {
                {"answered_bytes", result.answered_bytes},
                {"prefills", result.prefills},
                {"prefill_tokens", result.prefill_tokens},
+               {"cached_tokens", result.cached_tokens},
                {"accounts", result.accounts},
                {"batch_requests", result.batch_requests},
                {"requests_per_s", rates.requests_per_s},

@@ -253,6 +253,22 @@ std::string KeepingUpText(const BenchLevel& level) {
       keeping_up->due_per_s, keeping_up->answers_per_s, level.result.unfinished_ns.count());
 }
 
+/// "1.5 requests per batch, 99.9% of tokens from the prefix cache"; empty if the server says
+/// neither.
+std::string ServerText(const LoadResult& result) {
+  std::vector<std::string> parts;
+  if (result.accounts > 0) {
+    parts.push_back(absl::StrFormat("%.1f requests per batch", RatesOf(result).requests_per_batch));
+  }
+  if (result.cached_tokens > 0) {
+    const int64_t all = result.tokens + result.prefill_tokens;
+    parts.push_back(absl::StrFormat(
+        "%.3g%% of tokens from the prefix cache",
+        100.0 * Share(static_cast<double>(result.cached_tokens), static_cast<double>(all))));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 /// A line about a level besides its counts and latencies.
 struct Remark {
   const char* name;
@@ -263,9 +279,8 @@ struct Remark {
 std::vector<Remark> RemarksOf(const BenchLevel& level) {
   const LoadResult& result = level.result;
   std::vector<Remark> remarks;
-  if (result.accounts > 0) {
-    remarks.push_back(
-        {"server", absl::StrFormat("%.1f requests per batch", RatesOf(result).requests_per_batch)});
+  if (const std::string text = ServerText(result); !text.empty()) {
+    remarks.push_back({"server", text});
   }
   if (const std::string text = KeepingUpText(level); !text.empty()) {
     remarks.push_back({"server", text, true});

@@ -386,6 +386,27 @@ TEST(SampleScheduleTest, ARequestThatFailsLeavesItsPlaceToAnother) {
       << "the next one, and the sixth of all";
 }
 
+TEST(RecorderTest, TokensFromThePrefixCacheAreCountedOfAnswersAndPrompts) {
+  const auto start = Recorder::Clock::time_point(std::chrono::hours(1));
+  const std::chrono::milliseconds ms(1);
+  LoadOptions options;
+  options.duration = absl::Seconds(1);
+  const LoadControl control;
+  MeasuredWindow window(start, start + 1000 * ms);
+  Recorder recorder(options, control, window);
+  v1::Summary summary;
+  summary.set_cached_tokens(3);
+  for (const auto ended : {start - ms, start + ms}) {  // the first is of the warm-up
+    recorder.CountAnswer({.due = start - 2 * ms,
+                          .started = start - 2 * ms,
+                          .ended = ended,
+                          .tokens = 5,
+                          .summary = summary});
+    recorder.CountPrefill(/*tokens=*/50, /*cached=*/40, start - 2 * ms, ended);
+  }
+  EXPECT_EQ(recorder.Finish().cached_tokens, 43);
+}
+
 TEST(WindowPlanTest, AScheduleShorterThanTheWarmUpHasAnEmptyWindow) {
   auto trace = std::make_shared<ArrivalTrace>();
   trace->times = {std::chrono::milliseconds(0), std::chrono::milliseconds(500)};

@@ -198,6 +198,17 @@ TEST(ReportTest, LeavesOutTheServersAccountWhereThereIsNone) {
   EXPECT_FALSE(ToJson(report).contains("phases_ms"));
 }
 
+TEST(ReportTest, SaysHowManyTokensThePrefixCacheHad) {
+  BenchReport report = Report();
+  EXPECT_THAT(ToText(report), HasSubstr("\nserver      1.5 requests per batch\n"));
+  LoadResult& result = report.levels[0].result;
+  result.prefill_tokens = 128'000;
+  result.cached_tokens = 192'000;
+  EXPECT_THAT(ToText(report),
+              HasSubstr("1.5 requests per batch, 75% of tokens from the prefix cache\n"));
+  EXPECT_EQ(ToJson(report)["cached_tokens"], 192'000);
+}
+
 TEST(ReportTest, WarnsWhenTheClientSentLate) {
   BenchReport report = OpenReport();
   EXPECT_EQ(ClientWarning(report.levels[0]), "");
