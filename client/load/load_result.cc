@@ -10,6 +10,14 @@ int64_t NumFailures(const Failures& failures) {
   return total;
 }
 
+int64_t NumFailuresInWindow(const Failures& failures) {
+  int64_t total = 0;
+  for (const auto& [code, failure] : failures) {
+    total += failure.in_window;
+  }
+  return total;
+}
+
 LoadRates RatesOf(const LoadResult& result) {
   const double window_s = absl::ToDoubleSeconds(result.window);
   const auto per_s = [window_s](int64_t count) {

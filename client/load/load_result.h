@@ -22,7 +22,8 @@ struct FailureTally {
   int64_t count = 0;
   std::string first_text;
   /// The number whose time, from when the request was due or sent, touches the window: also of
-  /// those that end after it, as calls that hang do. In an open loop those that were due in it.
+  /// those that end after it, as calls that hang do. In an open loop those that were due in it,
+  /// also of kNotSent.
   int64_t in_window = 0;
   /// Latencies of failures within the window, from when the request was due (open loop) or sent;
   /// empty for requests that were not sent.
@@ -120,6 +121,8 @@ struct LoadResult {
 
 /// Returns the number of failures in the whole run.
 int64_t NumFailures(const Failures& failures);
+/// Returns the sum of FailureTally::in_window.
+int64_t NumFailuresInWindow(const Failures& failures);
 
 inline double Milliseconds(double nanoseconds) { return nanoseconds / 1e6; }
 

@@ -46,6 +46,7 @@ class OpenLoop {
     if (not_sent_ > 0) {
       FailureTally& tally = result.failures[kNotSent];
       tally.count = not_sent_;
+      tally.in_window = tally_.not_sent;
       tally.first_text = absl::StrCat(options_.open_loop->max_in_flight,
                                       " requests were in flight (--max-in-flight)");
     }

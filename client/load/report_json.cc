@@ -91,9 +91,11 @@ Json VerificationJson(const LoadVerification& verification) {
 }
 
 void AddFailures(const Failures& failures, Json& json) {
-  json["errors"] = json["error_texts"] = json["error_latency_ms"] = Json::object();
+  json["errors"] = json["errors_in_window"] = json["error_texts"] = json["error_latency_ms"] =
+      Json::object();
   for (const auto& [code, failure] : failures) {
     json["errors"][code] = failure.count;
+    json["errors_in_window"][code] = failure.in_window;
     json["error_texts"][code] = failure.first_text;
     if (failure.latency_ns.count() > 0) {
       json["error_latency_ms"][code] = LatencyJson(failure.latency_ns);

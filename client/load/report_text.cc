@@ -151,6 +151,14 @@ std::string LatencyLine(const char* name, const Histogram& nanoseconds) {
   return absl::StrFormat("%s %10.3f\n", line, Milliseconds(nanoseconds.max()));
 }
 
+/// "3 failed, 97 more in the warm-up".
+std::string FailedText(const Failures& failures) {
+  const int64_t in_window = NumFailuresInWindow(failures);
+  const int64_t before = NumFailures(failures) - in_window;
+  return absl::StrCat(in_window, " failed",
+                      before > 0 ? absl::StrCat(", ", before, " more in the warm-up") : "");
+}
+
 std::string CountsText(const BenchReport& report, const BenchLevel& level) {
   const LoadResult& result = level.result;
   const LoadRates rates = RatesOf(result);
@@ -165,8 +173,8 @@ std::string CountsText(const BenchReport& report, const BenchLevel& level) {
       is_decode ? absl::StrFormat("%d steps and %d prompts", result.answers, result.prefills)
                 : absl::StrCat(result.answers);
   text += Line("answers",
-               absl::StrFormat("%s in %.1f s, %d failed", what,
-                               absl::ToDoubleSeconds(result.window), NumFailures(result.failures)));
+               absl::StrFormat("%s in %.1f s, %s", what, absl::ToDoubleSeconds(result.window),
+                               FailedText(result.failures)));
   std::string throughput =
       absl::StrFormat("%.1f %s/s   %.0f tokens/s   %.3f GB/s", rates.requests_per_s,
                       is_decode ? "steps" : "requests", rates.tokens_per_s, rates.gigabytes_per_s);
@@ -361,7 +369,7 @@ std::string ManyLevelsText(const BenchReport& report) {
     absl::StrAppendFormat(&text, "%10.6g %11.1f %11.0f %9s %9s %9s %9s %9s %7d\n",
                           LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
                           ms(50), ms(90), ms(99), ms(99.9), MaximumOrDash(latency),
-                          NumFailures(level.result.failures));
+                          NumFailuresInWindow(level.result.failures));
     for (const Remark& remark : RemarksOf(level)) {
       if (remark.is_bad) {
         remarks += Line(absl::StrFormat("at %.6g", LevelValue(level.options)),

@@ -56,10 +56,7 @@ absl::Status ParseName(const std::string& name, SloTarget& target) {
 /// The share of failures of the window (FailureTally::in_window): requests that failed or were not
 /// sent, divided by these plus the answers.
 double ErrorShare(const LoadResult& result) {
-  int64_t failed = result.pace.has_value() ? result.pace->not_sent : 0;
-  for (const auto& [code, failure] : result.failures) {
-    failed += failure.in_window;
-  }
+  const int64_t failed = NumFailuresInWindow(result.failures);
   return Share(static_cast<double>(failed),
                static_cast<double>(failed + result.latency_ns.count()));
 }

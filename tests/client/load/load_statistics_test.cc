@@ -303,7 +303,7 @@ TEST(SloTest, ErrorsAreAShareOfAllThatWereToBeSentInTheWindow) {
   failed.count = 50;  // most of them in the warm-up
   failed.in_window = 3;
   result.failures[kNotSent].count = 40;
-  result.pace.emplace().not_sent = 2;
+  result.failures[kNotSent].in_window = 2;
   EXPECT_EQ(CheckSlo(*ParseSlo("errors=5%"), result).measured, 0.05);
   EXPECT_TRUE(CheckSlo(*ParseSlo("errors=5%"), result).is_met);
   EXPECT_FALSE(CheckSlo(*ParseSlo("errors=4.9%"), result).is_met);

@@ -134,6 +134,7 @@ TEST_F(OpenLoopTest, WhatIsDueWhileTooManyAreUnderWayIsNotSent) {
   EXPECT_EQ(result.pace->due, 40);
   EXPECT_EQ(result.pace->not_sent, 38);
   EXPECT_EQ(result.failures.at(kNotSent).count, 38);
+  EXPECT_EQ(result.failures.at(kNotSent).in_window, 38);
   EXPECT_EQ(result.failures.at(kNotSent).first_text, "2 requests were in flight (--max-in-flight)");
   EXPECT_EQ(result.failures.at("DEADLINE_EXCEEDED").count, 2);
 }

@@ -180,6 +180,13 @@ TEST(ReportTest, FailuresAreNoRequestsThatWait) {
   EXPECT_EQ(ToJson(report)["kept_up"], true);
 }
 
+TEST(ReportTest, TellsTheFailuresOfTheWindowFromThoseOfTheWarmUp) {
+  EXPECT_THAT(ToText(OpenReport()),
+              HasSubstr("1000 in 10.0 s, 190 failed, 10 more in the warm-up\n"));
+  EXPECT_EQ(ToJson(OpenReport())["errors_in_window"]["NOT_SENT"], 90);
+  EXPECT_THAT(ToText(Report()), HasSubstr("1000 in 10.0 s, 0 failed\n"));
+}
+
 TEST(ReportTest, OfAClosedLoopHasNothingOfAnOpenOne) {
   const nlohmann::json json = ToJson(Report());
   for (const char* key : {"offered_per_s", "goodput_per_s", "service_ms", "lag_ms"}) {

@@ -48,10 +48,11 @@ inline BenchReport OpenReport() {
     result.pace->lag_ns.Record(100'000);
   }
   FailureTally& refused = result.failures["RESOURCE_EXHAUSTED"];
-  refused = {.count = 100, .first_text = "queue full", .latency_ns = {}};
+  refused = {.count = 100, .first_text = "queue full", .in_window = 100, .latency_ns = {}};
   refused.latency_ns.Record(2'000'000);
   refused.latency_ns.Record(2'000'000);
-  result.failures[kNotSent] = {.count = 100, .first_text = "50 in flight", .latency_ns = {}};
+  result.failures[kNotSent] = {
+      .count = 100, .first_text = "50 in flight", .in_window = 90, .latency_ns = {}};
   return report;
 }
 
