@@ -63,7 +63,7 @@ struct LoadResult {
   absl::Duration window;
 
   // OK answers that arrived within the window, which comes after the warm-up. That of a schedule
-  // that is through ends with the last of its answers.
+  // that is through, or of a number of requests, ends with the last of its answers.
   int64_t answers = 0;
   int64_t tokens = 0;  // query rows
   int64_t request_bytes = 0;

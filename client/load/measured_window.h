@@ -7,7 +7,7 @@
 namespace attention {
 
 /// A span of time, whose start and end may be moved. Thread-safe. A window with `awaits_answers` is
-/// that of a whole schedule, whose answers count whenever they come.
+/// that of a whole schedule, or of a number of requests, whose answers count whenever they come.
 class MeasuredWindow {
  public:
   using Time = std::chrono::steady_clock::time_point;

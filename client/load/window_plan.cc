@@ -68,8 +68,10 @@ OpenWindow PlanOpenWindow(const LoadOptions& options, Time start) {
     for (int64_t i = 0; i < options.requests && schedule.due() < window.end; ++i) {
       schedule.Advance();
     }
-    window.awaits_answers &= schedule.due() >= window.end;
-    window.end = std::min(window.end, schedule.due());
+    if (schedule.due() < window.end) {
+      window.awaits_answers = true;
+      window.end = schedule.due();
+    }
   }
   return window;
 }

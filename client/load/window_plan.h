@@ -40,7 +40,8 @@ class ClosedWindow {
 /// The window of an open loop that starts at `start`; it depends only on options and schedule.
 struct OpenWindow {
   MeasuredWindow::Time start, end;
-  /// Whether it ends because a recorded schedule is through, and so waits for the answers.
+  /// Whether it ends because a recorded schedule is through, or the number of requests was sent,
+  /// and so waits for the answers.
   bool awaits_answers = false;
 };
 OpenWindow PlanOpenWindow(const LoadOptions& options, MeasuredWindow::Time start);

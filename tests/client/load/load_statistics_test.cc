@@ -418,6 +418,18 @@ TEST(WindowPlanTest, AScheduleShorterThanTheWarmUpHasAnEmptyWindow) {
   EXPECT_LE(window.start, window.end);
 }
 
+TEST(WindowPlanTest, ANumberOfRequestsOfARateIsWaitedForUnlessTheTimeIsUpBefore) {
+  LoadOptions options;
+  options.duration = absl::InfiniteDuration();
+  options.requests = 100;
+  options.open_loop.emplace().arrivals.rate_per_s = 10.0;
+  const OpenWindow window = PlanOpenWindow(options, {});
+  EXPECT_EQ(window.end - window.start, std::chrono::seconds(10));
+  EXPECT_TRUE(window.awaits_answers);
+  options.duration = absl::Seconds(5);
+  EXPECT_FALSE(PlanOpenWindow(options, {}).awaits_answers);
+}
+
 TEST(WindowPlanTest, AClosedLoopEndsWithTheRequestThatIsEnough) {
   LoadOptions options;
   options.duration = absl::Hours(1);
