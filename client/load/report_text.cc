@@ -290,6 +290,9 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
   if (const std::string text = ServerText(result); !text.empty()) {
     remarks.push_back({"server", text});
   }
+  if (result.pace.has_value() && result.pace->due == 0) {
+    remarks.push_back({"requests", "NONE was due within the window: nothing was measured", true});
+  }
   if (const std::string text = KeepingUpText(level); !text.empty()) {
     remarks.push_back({"server", text, true});
   }

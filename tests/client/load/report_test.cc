@@ -187,6 +187,16 @@ TEST(ReportTest, TellsTheFailuresOfTheWindowFromThoseOfTheWarmUp) {
   EXPECT_THAT(ToText(Report()), HasSubstr("1000 in 10.0 s, 0 failed\n"));
 }
 
+TEST(ReportTest, SaysThatNoRequestWasDue) {
+  const std::string reason = "requests    NONE was due within the window: nothing was measured\n";
+  BenchReport report = OpenReport();
+  EXPECT_THAT(ToText(report), Not(HasSubstr(reason)));
+  report.levels[0].result.pace->due = 0;
+  report.levels[0].result.answers = 0;
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report), HasSubstr(reason));
+}
+
 TEST(ReportTest, OfAClosedLoopHasNothingOfAnOpenOne) {
   const nlohmann::json json = ToJson(Report());
   for (const char* key : {"offered_per_s", "goodput_per_s", "service_ms", "lag_ms"}) {
