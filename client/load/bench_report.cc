@@ -50,12 +50,24 @@ std::string LevelText(const LoadOptions& options) {
   return absl::StrFormat("%s to %.6g", level, options.open_loop->arrivals.ramp->to_rate_per_s);
 }
 
+int64_t NumServersNamed(const BenchLevel& level) {
+  const std::string& list = level.options.connection.server;
+  return 1 + std::count(list.begin(), list.end(), ',');
+}
+
+bool MissesServers(const BenchLevel& level) {
+  const int64_t named = NumServersNamed(level);
+  // Of sessions it is not known which server answered.
+  return !level.result.servers.empty() && std::ssize(level.result.servers) < named &&
+         level.result.answers >= named;
+}
+
 bool Succeeded(const BenchLevel& level) {
   const bool is_settled = !level.options.stability.has_value() ||
                           !level.options.stability->is_required ||
                           level.stability.is_stable.value_or(false);
-  return !level.result.was_stopped && level.result.answers > 0 && Agreed(level) && is_settled &&
-         (level.result.failures.empty() || AllowsErrors(level));
+  return !level.result.was_stopped && !MissesServers(level) && level.result.answers > 0 &&
+         Agreed(level) && is_settled && (level.result.failures.empty() || AllowsErrors(level));
 }
 
 std::optional<KeepingUp> KeepingUpOf(const BenchLevel& level) {

@@ -91,9 +91,9 @@ double LevelValue(const LoadOptions& options);
 /// Returns the level as text: "100", or of a ramp "10 to 200".
 std::string LevelText(const LoadOptions& options);
 
-/// Returns whether the level was measured to its end, answers came, all checked ones agreed, no
-/// request failed (unless a target allows some failures), and the load became stable if that is
-/// required.
+/// Returns whether the level was measured to its end, answers came from each server, all checked
+/// ones agreed, no request failed (unless a target allows some failures), and the load became
+/// stable if that is required.
 bool Succeeded(const BenchLevel& level);
 
 /// What a server did with the requests of an open loop in the second half of the time in which they
@@ -109,6 +109,12 @@ struct KeepingUp {
 /// Returns whether the server kept up with the rate; absent for a closed loop and for a recorded
 /// schedule, which may be a burst.
 std::optional<KeepingUp> KeepingUpOf(const BenchLevel& level);
+
+/// Returns the number of servers that --server names by commas.
+int64_t NumServersNamed(const BenchLevel& level);
+/// Returns whether fewer servers answered within the window than are named, although there were
+/// as many answers.
+bool MissesServers(const BenchLevel& level);
 
 /// Returns whether the load was stopped from outside before its end.
 bool WasStopped(const BenchReport& report);

@@ -97,8 +97,7 @@ struct LoadResult {
   /// ended, until each was answered or failed. For sessions: steps.
   Histogram unfinished_ns;
 
-  /// The number of OK answers of each server in the whole run, warm-up included, by its address;
-  /// empty for sessions.
+  /// Of `answers` those of each server, by its address; empty for sessions.
   std::map<std::string, int64_t> servers;
   /// The failures by status code, or kNotSent. For sessions: failed sessions.
   Failures failures;

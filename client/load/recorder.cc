@@ -95,8 +95,11 @@ bool Recorder::Count(const EncodedLoad& load, const Lane& lane, Time now) {
   if (answered.is_stream && IsMeasured(lane.due(), now)) {
     CountMessages(lane);
   }
+  const int64_t before = result_.answers;
   CountAnswer(answered);
-  ++result_.servers[lane.peer()];
+  if (result_.answers > before) {
+    ++result_.servers[lane.peer()];
+  }
   if (lane.call().keep_all) {
     Keep({lane.call().kind, lane.answer()});
   }

@@ -217,17 +217,6 @@ std::string ClientText(const BenchLevel& level) {
                          warning.empty() ? "" : ": " + warning);
 }
 
-/// Returns the number of servers that --server names by commas.
-int64_t NumNamed(const BenchLevel& level) {
-  const std::string& list = level.options.connection.server;
-  return 1 + std::ranges::count(list, ',');
-}
-
-/// Whether fewer servers answered than --server names, although there were answers.
-bool MissesServers(const BenchLevel& level) {
-  return !level.result.servers.empty() && std::ssize(level.result.servers) < NumNamed(level);
-}
-
 /// The answers of each server, if there are or should be several.
 std::string ServersText(const BenchLevel& level) {
   const auto& servers = level.result.servers;
@@ -238,7 +227,8 @@ std::string ServersText(const BenchLevel& level) {
     absl::StrAppend(out, server.first, " ", server.second);
   });
   return MissesServers(level)
-             ? absl::StrCat("only ", servers.size(), " of ", NumNamed(level), " answered: ", counts)
+             ? absl::StrCat("only ", servers.size(), " of ", NumServersNamed(level),
+                            " answered within the window: ", counts)
              : absl::StrCat("answers of ", counts);
 }
 

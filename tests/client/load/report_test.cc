@@ -226,6 +226,20 @@ TEST(ReportTest, SaysHowManyTokensThePrefixCacheHad) {
   EXPECT_EQ(ToJson(report)["cached_tokens"], 192'000);
 }
 
+TEST(ReportTest, ANamedServerWithoutAnswersFailsIt) {
+  BenchReport report = Report();
+  BenchLevel& level = report.levels[0];
+  level.options.connection.server = "a:1,b:1";
+  level.result.servers = {{"ipv4:10.0.0.1:1", 600}, {"ipv4:10.0.0.2:1", 400}};
+  EXPECT_TRUE(Succeeded(report));
+  level.result.servers.erase("ipv4:10.0.0.2:1");
+  EXPECT_FALSE(Succeeded(report));
+  EXPECT_THAT(ToText(report),
+              HasSubstr("only 1 of 2 answered within the window: ipv4:10.0.0.1:1 600\n"));
+  level.result.answers = 1;
+  EXPECT_TRUE(Succeeded(report)) << "one answer cannot come from both";
+}
+
 TEST(ReportTest, WarnsWhenTheClientSentLate) {
   BenchReport report = OpenReport();
   EXPECT_EQ(ClientWarning(report.levels[0]), "");
