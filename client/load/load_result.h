@@ -94,7 +94,8 @@ struct LoadResult {
   Histogram token_ns;
 
   /// The times, since they were due or sent, of the calls that were in flight when the window
-  /// ended, until each was answered or failed. For sessions: steps.
+  /// ended, until each was answered or failed; when the last request was due, if the window waits
+  /// for answers. For sessions: steps.
   Histogram unfinished_ns;
 
   /// Of `answers` those of each server, by its address; empty for sessions.

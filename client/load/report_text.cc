@@ -288,7 +288,7 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
   }
   if (const Histogram& unfinished = result.unfinished_ns; unfinished.count() > 0) {
     remarks.push_back(
-        {"at the end", UnfinishedText(unfinished), unfinished.max() > result.latency_ns.max()});
+        {"at the end", UnfinishedText(unfinished), unfinished.max() > 2 * result.latency_ns.max()});
   }
   if (level.stability.windows.size() > 1) {
     remarks.push_back(
