@@ -274,9 +274,11 @@ struct Remark {
   bool is_bad = false;
 };
 
-std::vector<Remark> RemarksOf(const BenchLevel& level) {
+using Remarks = std::vector<Remark>;
+
+/// Adds what the server and the client did.
+void AddMeasured(const BenchLevel& level, Remarks& remarks) {
   const LoadResult& result = level.result;
-  std::vector<Remark> remarks;
   if (const std::string text = ServerText(result); !text.empty()) {
     remarks.push_back({"server", text});
   }
@@ -296,6 +298,10 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
          level.options.stability.has_value() && !level.stability.is_stable.value_or(false)});
   }
   remarks.push_back({"client", ClientText(level), !ClientWarning(level).empty()});
+}
+
+/// Adds what was checked.
+void AddChecks(const BenchLevel& level, Remarks& remarks) {
   if (level.verification.has_value()) {
     remarks.push_back({"verified", VerificationText(*level.verification),
                        !level.verification->agreed() || ComparedNone(*level.verification)});
@@ -306,6 +312,10 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
   for (const SloCheck& check : level.slo) {
     remarks.push_back({"target", SloText(check), !check.is_met});
   }
+}
+
+/// Adds what went wrong.
+void AddFailures(const LoadResult& result, Remarks& remarks) {
   for (const auto& [code, failure] : result.failures) {
     remarks.push_back(
         {"failed", absl::StrCat(failure.count, " x ", code, ": ", failure.first_text), true});
@@ -323,6 +333,13 @@ std::vector<Remark> RemarksOf(const BenchLevel& level) {
                        result.gave_up ? "early, because nothing but errors came" : "early, by hand",
                        true});
   }
+}
+
+Remarks RemarksOf(const BenchLevel& level) {
+  Remarks remarks;
+  AddMeasured(level, remarks);
+  AddChecks(level, remarks);
+  AddFailures(level.result, remarks);
   return remarks;
 }
 
