@@ -160,6 +160,7 @@ absl::Status DecodeCall::TryOpen(const ActionPointer& action) {
 void DecodeCall::Open(const ActionPointer& action) {
   absl::Status status = TryOpen(action);
   if (absl::IsNotFound(status) && !action->request.message.open().resume_token().empty()) {
+    PauseReading(true);  // until it is answered, so that no later action is answered before it
     if (TakesOver(action)) {
       return;
     }
@@ -169,24 +170,21 @@ void DecodeCall::Open(const ActionPointer& action) {
     session_.AbandonOpen();
     Answer(action, status);
   }
+  PauseReading(false);
 }
 
 bool DecodeCall::TakesOver(const ActionPointer& action) {
   const auto go_on = [this, self = shared_from_this(), action] {
     const Hold hold(*this);
-    PauseReading(false);
     if (is_cancelled()) {  // another caller may wait for the session
       Answer(action, absl::CancelledError("the caller cancelled while it waited for the session"));
+      PauseReading(false);
     } else {
       Open(action);
     }
   };
-  PauseReading(true);
   bool takes_over = false;
   ContainVoid(kWork, [&] { takes_over = session_.TakeOver(*action, go_on); }).IgnoreError();
-  if (!takes_over) {
-    PauseReading(false);
-  }
   return takes_over;
 }
 
