@@ -1,14 +1,12 @@
 // Slices of time, stability and targets: what is made of counts.
 #include <chrono>
 #include <cmath>
-#include <memory>
 #include <vector>
 
 #include "client/load/recorder.h"
 #include "client/load/slo.h"
 #include "client/load/stability.h"
 #include "client/load/time_series.h"
-#include "client/load/window_plan.h"
 #include "gmock/gmock.h"
 #include "tests/support/matchers.h"
 
@@ -332,60 +330,6 @@ TEST(RecorderTest, TokensShareTheTimeOfAStreamAndItsPhasesSumToIt) {
   EXPECT_EQ(result.phases.return_ns.max(), 4'000'000) << "what is left of 10 ms";
 }
 
-/// The places of the requests whose answers are kept, of `count` that are sent at once.
-std::vector<int> TakenOf(SampleSchedule& samples, int count, MeasuredWindow::Time now) {
-  std::vector<int> taken;
-  for (int i = 0; i < count; ++i) {
-    if (samples.Take(now)) {
-      taken.push_back(i);
-    }
-  }
-  return taken;
-}
-
-TEST(SampleScheduleTest, SamplesAreSpreadOverTheNumberOfRequests) {
-  const auto start = MeasuredWindow::Time(std::chrono::hours(1));
-  const MeasuredWindow window(start, start + std::chrono::hours(1));
-  LoadOptions options;
-  options.num_samples = 4;
-  options.requests = 100;
-  for (const absl::Duration duration : {absl::InfiniteDuration(), absl::Hours(1)}) {
-    options.duration = duration;
-    SampleSchedule samples(options, window);
-    EXPECT_THAT(TakenOf(samples, 50, start - std::chrono::seconds(1)), ElementsAre()) << "warm-up";
-    EXPECT_THAT(TakenOf(samples, 100, start), ElementsAre(0, 25, 50, 75));
-  }
-}
-
-TEST(SampleScheduleTest, SamplesAreSpreadOverARecordedSchedule) {
-  const auto start = MeasuredWindow::Time(std::chrono::hours(1));
-  const MeasuredWindow window(start, start + std::chrono::hours(1));
-  auto trace = std::make_shared<ArrivalTrace>();
-  trace->times = std::vector(8, std::chrono::nanoseconds(1000));
-  trace->times.front() = std::chrono::nanoseconds(0);
-  LoadOptions options;
-  options.num_samples = 2;
-  options.warmup = absl::Nanoseconds(500);
-  options.duration = absl::InfiniteDuration();
-  options.open_loop.emplace().arrivals.trace = trace;
-  SampleSchedule samples(options, window);
-  EXPECT_THAT(TakenOf(samples, 7, start), ElementsAre(0, 4)) << "of the 7 after the warm-up";
-}
-
-TEST(SampleScheduleTest, ARequestThatFailsLeavesItsPlaceToAnother) {
-  const auto start = MeasuredWindow::Time(std::chrono::hours(1));
-  const MeasuredWindow window(start, start + std::chrono::hours(1));
-  LoadOptions options;
-  options.num_samples = 2;
-  options.requests = 10;
-  options.duration = absl::InfiniteDuration();
-  SampleSchedule samples(options, window);
-  EXPECT_THAT(TakenOf(samples, 1, start), ElementsAre(0));
-  samples.GiveBack();
-  EXPECT_THAT(TakenOf(samples, 9, start), ElementsAre(0, 4))
-      << "the next one, and the sixth of all";
-}
-
 TEST(RecorderTest, TokensFromThePrefixCacheAreCountedOfAnswersAndPrompts) {
   const auto start = Recorder::Clock::time_point(std::chrono::hours(1));
   const std::chrono::milliseconds ms(1);
@@ -405,41 +349,6 @@ TEST(RecorderTest, TokensFromThePrefixCacheAreCountedOfAnswersAndPrompts) {
     recorder.CountPrefill(/*tokens=*/50, /*cached=*/40, start - 2 * ms, ended);
   }
   EXPECT_EQ(recorder.Finish().cached_tokens, 43);
-}
-
-TEST(WindowPlanTest, AScheduleShorterThanTheWarmUpHasAnEmptyWindow) {
-  auto trace = std::make_shared<ArrivalTrace>();
-  trace->times = {std::chrono::milliseconds(0), std::chrono::milliseconds(500)};
-  LoadOptions options;
-  options.warmup = absl::Seconds(5);
-  options.duration = absl::Seconds(1);
-  options.open_loop.emplace().arrivals.trace = trace;
-  const OpenWindow window = PlanOpenWindow(options, {});
-  EXPECT_LE(window.start, window.end);
-}
-
-TEST(WindowPlanTest, ANumberOfRequestsOfARateIsWaitedForUnlessTheTimeIsUpBefore) {
-  LoadOptions options;
-  options.duration = absl::InfiniteDuration();
-  options.requests = 100;
-  options.open_loop.emplace().arrivals.rate_per_s = 10.0;
-  const OpenWindow window = PlanOpenWindow(options, {});
-  EXPECT_EQ(window.end - window.start, std::chrono::seconds(10));
-  EXPECT_TRUE(window.awaits_answers);
-  options.duration = absl::Seconds(5);
-  EXPECT_FALSE(PlanOpenWindow(options, {}).awaits_answers);
-}
-
-TEST(WindowPlanTest, AClosedLoopEndsWithTheRequestThatIsEnough) {
-  LoadOptions options;
-  options.duration = absl::Hours(1);
-  options.requests = 3;
-  ClosedWindow window(options);
-  const auto later = Recorder::Clock::now() + std::chrono::seconds(1);
-  window.Advance(later, 2);
-  EXPECT_TRUE(window.IsOpen(later));
-  window.Advance(later, 3);
-  EXPECT_FALSE(window.IsOpen(later));
 }
 
 }  // namespace
