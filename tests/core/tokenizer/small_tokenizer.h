@@ -31,6 +31,10 @@ inline std::string SmallTokenizerWith(const std::string& where, const std::strin
   return tokenizer.dump();
 }
 
+/// The pre-tokenizer of GPT-2.
+inline constexpr const char* kByteLevel =
+    R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true})";
+
 /// The trie of a map of characters: "a" becomes the replacement at byte 0.
 inline std::vector<uint32_t> SmallTrie() {
   std::vector<uint32_t> trie(768);
