@@ -24,10 +24,13 @@ using google::protobuf::io::CodedInputStream;
 constexpr int kMaxTagBytes = 5;
 // The bytes reserved for the length of any message.
 constexpr size_t kLengthBytes = 5;
-// The maximum number of unknown fields and of fields that are not repeated: they may come again,
-// and each time take more memory than their two bytes on the wire. The answer to ListModels has
-// fewer, even with thousands of models.
-constexpr int64_t kMaxOtherFields = int64_t{1} << 22;
+// The maximum number of fields of any kind: each takes time, and some take more memory than their
+// two bytes on the wire. The largest answer of ListModels or of a step has fewer.
+constexpr int64_t kMaxFields = int64_t{1} << 22;
+// The maximum bytes of a text that is no element of a list: a name, an id or a parameter.
+constexpr uint32_t kMaxNameBytes = uint32_t{1} << 16;
+// The maximum bytes of an integer.
+constexpr int64_t kMaxVarintBytes = 10;
 // How many fields are read between two calls of `begin`, and how much memory each call announces.
 constexpr int64_t kFieldsBetweenCalls = int64_t{1} << 16;
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
@@ -75,20 +78,13 @@ class Stripper {
 
   /// Checks that no field has more elements than it may have.
   absl::Status CheckCounts() const {
-    int64_t integers = 0;
     for (int i = 0; i < fields_.num_counters(); ++i) {
       const KnownField& field = fields_.counted(i);
-      integers += field.is_integers ? counts_[static_cast<size_t>(i)] : 0;
       if (const int64_t count = counts_[static_cast<size_t>(i)]; count > field.max_elements) {
         return absl::InvalidArgumentError(absl::StrCat(field.descriptor->full_name(),
                                                        ": expected at most ", field.max_elements,
                                                        " in a message, found ", count));
       }
-    }
-    if (integers > kMaxAllIntegers) {
-      return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxAllIntegers,
-                                                     " integers in all lists of a message, found ",
-                                                     integers));
     }
     return absl::OkStatus();
   }
@@ -106,7 +102,7 @@ class Stripper {
         return false;
       }
       const KnownField* const field = fields.Find(wire::FieldNumber(tag));
-      if (!BeginField(field)) {
+      if (!BeginField()) {
         return false;
       }
       const bool ok = wire::WireType(tag) == wire::kLengthDelimited ? Delimited(tag, field, out)
@@ -117,13 +113,11 @@ class Stripper {
     }
   }
 
-  bool BeginField(const KnownField* field) {
-    const bool is_element = field != nullptr && field->descriptor->is_repeated();
-    if (!is_element && ++num_fields_ > kMaxOtherFields) {
+  bool BeginField() {
+    if (++num_fields_ > kMaxFields) {
       status_ = absl::InvalidArgumentError(
-          absl::StrCat("expected at most ", kMaxOtherFields,
-                       " fields in a message besides elements of lists, found more"));
-    } else if (begin_ != nullptr && ++num_read_ % kFieldsBetweenCalls == 0) {
+          absl::StrCat("expected at most ", kMaxFields, " fields in a message, found more"));
+    } else if (begin_ != nullptr && num_fields_ % kFieldsBetweenCalls == 0) {
       status_ = begin_(0);
     }
     return status_.ok();
@@ -139,6 +133,12 @@ class Stripper {
       announced_bytes_ += kBlockBytes;
     }
     return true;
+  }
+
+  // Returns whether so many more elements are within the field's bound.
+  bool HasRoom(const KnownField& field, int64_t elements) const {
+    return field.counter < 0 ||
+           counts_[static_cast<size_t>(field.counter)] + elements <= field.max_elements;
   }
 
   // Counts elements; returns whether they are within the field's bound.
@@ -205,6 +205,12 @@ class Stripper {
       out += reference;
       return in_.Skip(static_cast<int>(length));
     }
+    if (!field->descriptor->is_repeated() && length > kMaxNameBytes) {
+      status_ = absl::InvalidArgumentError(absl::StrCat(field->descriptor->full_name(),
+                                                        ": expected at most ", kMaxNameBytes,
+                                                        " bytes, found ", length));
+      return false;
+    }
     wire::AppendVarint(length, out);
     return Raw(length, out) && IsText(*field, std::string_view(out).substr(out.size() - length));
   }
@@ -262,27 +268,56 @@ class Stripper {
     if (!field.descriptor->is_repeated()) {
       return in_.Skip(static_cast<int>(length));
     }
-    if (field.encoding == Encoding::kFixed32 && !Count(field, length / 4)) {
-      return in_.Skip(static_cast<int>(length));
+    const int64_t width = WidthOf(field.encoding);
+    if (!HasRoom(field, (length + kMaxVarintBytes - 1) / (width > 0 ? width : kMaxVarintBytes))) {
+      return CountAndSkip(field, length);
     }
     const size_t begin = out.size();
     wire::AppendVarint(tag, out);
     wire::AppendVarint(length, out);
-    const size_t first = out.size();
     if (!Raw(length, out)) {
       return false;
     }
-    if (field.counter >= 0 && field.encoding == Encoding::kVarint) {
-      // The last byte of each varint is the one without the high bit.
-      const auto count = std::count_if(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(),
-                                       [](char byte) { return (byte & 0x80) == 0; });
-      if (!Count(field, count)) {
-        out.resize(begin);
-      } else if (!Take(kIntegerBytes * count)) {
+    const int64_t count =
+        width > 0 ? length / width : NumVarints(out.data() + out.size() - length, length);
+    if (!Count(field, count)) {
+      out.resize(begin);
+      return true;
+    }
+    return width > 0 || Take(kIntegerBytes * count);
+  }
+
+  // Counts packed numbers that are too many, without taking memory for them.
+  bool CountAndSkip(const KnownField& field, uint32_t length) {
+    if (const int64_t width = WidthOf(field.encoding); width > 0) {
+      Count(field, length / width);
+      return in_.Skip(static_cast<int>(length));
+    }
+    while (length > 0) {
+      const void* data = nullptr;
+      int size = 0;
+      if (!in_.GetDirectBufferPointer(&data, &size)) {
+        return false;
+      }
+      const uint32_t part = std::min(static_cast<uint32_t>(size), length);
+      Count(field, NumVarints(static_cast<const char*>(data), part));
+      length -= part;
+      status_ = begin_ != nullptr ? begin_(0) : absl::OkStatus();
+      if (!status_.ok() || !in_.Skip(static_cast<int>(part))) {
         return false;
       }
     }
     return true;
+  }
+
+  // Returns the bytes of a number; 0 for a varint.
+  static int64_t WidthOf(Encoding encoding) {
+    return encoding == Encoding::kFixed64 ? 8 : encoding == Encoding::kFixed32 ? 4 : 0;
+  }
+
+  // The last byte of each varint is the one without the high bit.
+  static int64_t NumVarints(const char* bytes, uint32_t length) {
+    return std::count_if(bytes, bytes + length, [](char byte) { return (byte & 0x80) == 0; });
   }
 
   bool Raw(uint32_t count, std::string& out) {
@@ -305,8 +340,7 @@ class Stripper {
   const EnvelopeFields& fields_;
   const BeginDecoding& begin_;
   absl::Status status_;
-  int64_t num_fields_ = 0;  // that are no elements
-  int64_t num_read_ = 0;
+  int64_t num_fields_ = 0;
   int64_t taken_bytes_ = 0;
   int64_t announced_bytes_ = kBlockBytes;  // the first block is not announced
   /// The counts, by counter.

@@ -12,43 +12,75 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using Encoding = EnvelopeFields::Field::Encoding;
 
-// The maximum number of integers in the lists of one field, which take one to ten bytes on the wire
-// and up to eight in memory: more than the ids of the largest padded batch.
+// The maximum number of integers in a list of an answer, which take one to ten bytes on the wire
+// and up to eight in memory.
 constexpr int64_t kMaxIntegers = int64_t{1} << 24;
-// The maximum number of elements that exist once per sequence, and once per head.
-constexpr int64_t kMaxPerSequence = int64_t{1} << 16;
+// The maximum number of tokens of a request (server/services/plan/row_lengths.h).
+constexpr int64_t kMaxPerToken = int64_t{1} << 20;
+// The maximum number of integers in the contents of all inputs: ids, mask and types of as many
+// tokens, with some padding. More fit into raw_input_contents.
+constexpr int64_t kMaxContents = 4 * kMaxPerToken;
+// The maximum number of elements that exist once per sequence: twice as many as a request may have
+// sequences, so that the server's own error tells of a few too many.
+constexpr int64_t kMaxPerSequence = int64_t{1} << 13;
+// The maximum number of elements that exist once per head, and once per layer.
 constexpr int64_t kMaxPerHead = int64_t{1} << 20;
+constexpr int64_t kMaxPerLayer = int64_t{1} << 16;
 // The maximum number of elements that exist once per element of a head.
 constexpr int64_t kMaxPerHeadElement = 512;
 // The maximum number of tensors; the protocol needs a handful.
 constexpr int64_t kMaxTensors = 64;
 constexpr int64_t kMaxParameters = 256;
-// The maximum number of joined parts of an answer (DecodeStep.join_parts).
+// The maximum number of joined parts of an answer (DecodeStep.join_parts), and of the extents of
+// their tensors.
 constexpr int64_t kMaxParts = int64_t{1} << 16;
+constexpr int64_t kMaxExtents = 4 * kMaxParts;
+// The maximum number of elements of contents that no input takes: enough to name the field.
+constexpr int64_t kMaxUnused = kMaxPerSequence;
 
 template <typename M>
 bool IsField(const FieldDescriptor& field, int number) {
   return field.containing_type() == M::descriptor() && field.number() == number;
 }
 
-// Returns the bounds by full name: of repeated messages, strings and bytes, each of which takes
-// tens or hundreds of bytes in memory and two on the wire, and of lists of floats, which take
-// little when they are compressed.
+// Returns the bounds by full name: of the lists of requests, which take little on the wire when
+// they are compressed, and of repeated messages of answers. The contents of tensors of floats may
+// fill a message.
 const std::map<std::string, int64_t>& Bounds() {
   static const std::map<std::string, int64_t> bounds = {
+      {"attention.v1.Tensor.shape", kMaxExtents},
+      {"attention.v1.WeightsChoice.layers", kMaxPerLayer},
+      {"attention.v1.WeightsChoice.heads", kMaxPerHead},
+      {"attention.v1.HiddenStates.lengths", kMaxPerSequence},
+      {"attention.v1.HiddenStates.memory_lengths", kMaxPerSequence},
+      {"attention.v1.TokenIds.ids", kMaxPerToken},
+      {"attention.v1.TokenIds.lengths", kMaxPerSequence},
+      {"attention.v1.TokenIds.type_ids", kMaxPerToken},
       {"attention.v1.TextInput.texts", kMaxPerSequence},
+      {"attention.v1.QueryKeyValue.lengths", kMaxPerSequence},
+      {"attention.v1.QueryKeyValue.kv_lengths", kMaxPerSequence},
+      {"attention.v1.QueryKeyValue.query_offsets", kMaxPerSequence},
+      {"attention.v1.AttentionOptions.global_tokens", kMaxPerToken},
       {"attention.v1.AttentionOptions.sequences", kMaxPerSequence},
       {"attention.v1.AttentionOptions.alibi_slopes", kMaxPerHead},
       {"attention.v1.AttentionOptions.sinks", kMaxPerHead},
+      {"attention.v1.SequenceOptions.global_tokens", kMaxPerToken},
       {"attention.v1.RmsNorm.weight", kMaxPerHeadElement},
       {"attention.v1.DecodeResponse.parts", kMaxParts},
       {"inference.ModelInferRequest.inputs", kMaxTensors},
       {"inference.ModelInferRequest.outputs", kMaxTensors},
       {"inference.ModelInferRequest.raw_input_contents", kMaxTensors},
       {"inference.ModelInferRequest.parameters", kMaxParameters},
+      {"inference.ModelInferRequest.InferInputTensor.shape", kMaxPerSequence},
       {"inference.ModelInferRequest.InferInputTensor.parameters", kMaxParameters},
       {"inference.ModelInferRequest.InferRequestedOutputTensor.parameters", kMaxParameters},
-      {"inference.InferTensorContents.bytes_contents", kMaxPerSequence},
+      {"inference.InferTensorContents.bool_contents", kMaxUnused},
+      {"inference.InferTensorContents.int_contents", kMaxContents},
+      {"inference.InferTensorContents.int64_contents", kMaxContents},
+      {"inference.InferTensorContents.uint_contents", kMaxUnused},
+      {"inference.InferTensorContents.uint64_contents", kMaxUnused},
+      {"inference.InferTensorContents.fp64_contents", kMaxUnused},
+      {"inference.InferTensorContents.bytes_contents", kMaxUnused},
   };
   return bounds;
 }
@@ -86,13 +118,12 @@ const int64_t* MaxElementsOf(const FieldDescriptor& field) {
   if (!field.is_repeated()) {
     return nullptr;
   }
+  if (const auto found = Bounds().find(std::string(field.full_name())); found != Bounds().end()) {
+    return &found->second;
+  }
   const bool grows =
       EncodingOf(field) == Encoding::kVarint && field.cpp_type() != FieldDescriptor::CPPTYPE_BOOL;
-  if (grows) {
-    return &kIntegers;
-  }
-  const auto found = Bounds().find(std::string(field.full_name()));
-  return found == Bounds().end() ? nullptr : &found->second;
+  return grows ? &kIntegers : nullptr;
 }
 
 EnvelopeFields::EnvelopeFields(const google::protobuf::Descriptor& type) { Add(type, counted_); }
@@ -111,7 +142,6 @@ void EnvelopeFields::Add(const google::protobuf::Descriptor& type,
     field.encoding = EncodingOf(descriptor);
     if (const int64_t* const max_elements = MaxElementsOf(descriptor)) {
       field.max_elements = *max_elements;
-      field.is_integers = *max_elements == kMaxIntegers;
       field.counter = static_cast<int>(counted.size());
       counted.push_back(&field);
     }

@@ -17,12 +17,8 @@ namespace attention {
 bool IsPayloadField(const google::protobuf::FieldDescriptor& field);
 
 /// Returns the number of elements that a field may have in a whole request, however they are spread
-/// over messages, if an element takes more memory than its bytes on the wire; null for a field
-/// without a bound.
+/// over messages; null for a field without a bound.
 const int64_t* MaxElementsOf(const google::protobuf::FieldDescriptor& field);
-
-/// The maximum number of integers in all lists of a message.
-inline constexpr int64_t kMaxAllIntegers = int64_t{1} << 25;
 
 /// The fields of one message type and of all types below it; built once per type. Immutable;
 /// thread-safe.
@@ -35,8 +31,6 @@ class EnvelopeFields {
     /// The fields of the nested type, for kMessage.
     std::unique_ptr<const EnvelopeFields> nested = nullptr;
     int64_t max_elements = std::numeric_limits<int64_t>::max();
-    /// Whether it is a list of integers, of which all lists together have a bound, too.
-    bool is_integers = false;
     /// The index of the counter of its elements, below `num_counters`; -1: none.
     int counter = -1;
   };

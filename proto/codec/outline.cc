@@ -14,7 +14,7 @@ namespace {
 using google::protobuf::io::CodedInputStream;
 using Encoding = EnvelopeFields::Field::Encoding;
 
-constexpr int kMaxFields = 1000;
+constexpr int kMaxOutlineFields = 1000;
 constexpr size_t kMaxOutlineBytes = size_t{4} << 10;
 
 // Appends a field of bytes, of which a nested message keeps none. Returns false at an error.
@@ -73,7 +73,7 @@ bool ReadOutline(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
   std::string out;
   int num_fields = 0;
   for (uint32_t tag = in.ReadTag(); tag != 0; tag = in.ReadTag()) {
-    if (++num_fields > kMaxFields || !AppendField(in, tag, fields, out) ||
+    if (++num_fields > kMaxOutlineFields || !AppendField(in, tag, fields, out) ||
         out.size() > kMaxOutlineBytes) {
       return false;
     }

@@ -1,9 +1,15 @@
 // What is parsed takes at most a small multiple of its bytes: elements are counted before protobuf
 // makes anything of them.
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <malloc.h>
 
+#include <algorithm>
+#include <memory>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -77,9 +83,9 @@ TEST(EnvelopeBoundsTest, RawContentsAreCountedAlthoughTheyStayWhereTheyAre) {
 TEST(EnvelopeBoundsTest, ElementsAreCountedAcrossTheMessagesThatHoldThem) {
   // Protobuf merges a message that comes again: each has few texts, together they are too many.
   const std::string texts = Long(6, Repeated(Bytes({0x0a, 0}), 4096));
-  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(texts, 16)), IsOk());
-  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(texts, 17)),
-              IsOverBound("attention.v1.TextInput.texts", 65536, 17 * 4096));
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(texts, 2)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(texts, 3)),
+              IsOverBound("attention.v1.TextInput.texts", 8192, 3 * 4096));
   // Parameters of several inputs.
   const std::string input = Long(5, Repeated(Bytes({0x22, 0}), 10));
   EXPECT_THAT(StatusOf<ModelInferRequest>(Repeated(input, 26)),
@@ -87,7 +93,7 @@ TEST(EnvelopeBoundsTest, ElementsAreCountedAcrossTheMessagesThatHoldThem) {
 }
 
 TEST(EnvelopeBoundsTest, PackedAndUnpackedIntegersAreCountedAlike) {
-  const int64_t bound = int64_t{1} << 24;
+  const int64_t bound = int64_t{1} << 20;
   const std::string packed = Long(1, std::string(static_cast<size_t>(bound), '\1'));
   const std::string unpacked = Bytes({0x08, 1});
   EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(3, packed)), IsOk());
@@ -116,30 +122,17 @@ TEST(EnvelopeBoundsTest, FloatsArePackedOrNotCountedAlikeAndNotMade) {
               IsOverBound("attention.v1.RmsNorm.weight", 512, 513));
 }
 
-TEST(EnvelopeBoundsTest, AllListsOfIntegersTogetherHaveABound) {
-  const int64_t each = int64_t{1} << 24;
-  const auto list = [each](int field) {
-    return Long(field, std::string(static_cast<size_t>(each), '\1'));
-  };
-  // The shape of a tensor, and the lengths, of hidden states.
-  const std::string two = Long(1, list(2)) + list(2);
-  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(2, two)), IsOk());
-  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(2, two) + Long(3, list(1))),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       absl::StrCat("expected at most ", 2 * each,
-                                    " integers in all lists of a message, found ", 3 * each)));
-}
-
 TEST(EnvelopeBoundsTest, FieldsThatComeAgainHaveABound) {
   const int64_t bound = int64_t{1} << 22;
   const std::string names = Repeated(Bytes({0x0a, 0}), bound);
   EXPECT_THAT(StatusOf<v1::AttendRequest>(names), IsOk());
-  const auto is_over_bound = StatusIs(
-      absl::StatusCode::kInvalidArgument,
-      "expected at most 4194304 fields in a message besides elements of lists, found more");
+  const auto is_over_bound = StatusIs(absl::StatusCode::kInvalidArgument,
+                                      "expected at most 4194304 fields in a message, found more");
   EXPECT_THAT(StatusOf<v1::AttendRequest>(names + Bytes({0x0a, 0})), is_over_bound);
-  // Payloads, nested messages and unknown fields count alike.
+  // Payloads, nested messages, elements and unknown fields count alike.
   const std::string payloads = Long(1, Repeated(Bytes({0x1a, 0}), bound));
+  const std::string elements = Long(6, Repeated(Bytes({0x0a, 0}), bound));
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(elements), is_over_bound);
   EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(2, payloads)), is_over_bound);
   EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(Bytes({0x12, 0}), bound + 1)), is_over_bound);
   EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(Bytes({0xfa, 0x3f, 0}), bound + 1)),
@@ -147,7 +140,7 @@ TEST(EnvelopeBoundsTest, FieldsThatComeAgainHaveABound) {
 }
 
 TEST(EnvelopeBoundsTest, MemoryIsAnnouncedBeforeItIsTaken) {
-  const std::string ids = Long(3, Long(1, std::string(4 << 20, '\1')));
+  const std::string ids = Long(3, Long(1, std::string(1 << 20, '\1')));
   int64_t announced = 0, calls = 0;
   const auto begin = [&](int64_t bytes) {
     announced += bytes;
@@ -156,7 +149,7 @@ TEST(EnvelopeBoundsTest, MemoryIsAnnouncedBeforeItIsTaken) {
   v1::AttendRequest message;
   const EnvelopeFields& fields = EnvelopeFieldsOf<v1::AttendRequest>();
   ASSERT_THAT(DecodeEnvelope(Cut(ids), fields, message, begin), IsOk());
-  EXPECT_GE(announced, message.token_ids().ids().SpaceUsedExcludingSelfLong() + (4 << 20));
+  EXPECT_GE(announced, message.token_ids().ids().SpaceUsedExcludingSelfLong() + (1 << 20));
   const auto refuse = [](int64_t) { return absl::ResourceExhaustedError("no room"); };
   EXPECT_THAT(DecodeEnvelope(Cut(ids), fields, message, refuse),
               StatusIs(absl::StatusCode::kResourceExhausted, "no room"));
@@ -180,30 +173,102 @@ TEST(EnvelopeBoundsTest, UnknownFieldsAreLeftOut) {
   EXPECT_THAT(message.SerializeAsString(), IsEmpty());
 }
 
-// Repeated fields below `type` whose elements take more memory than bytes, and have no bound.
-void FindUnbounded(const Descriptor& type, std::set<std::string>& unbounded) {
+TEST(EnvelopeBoundsTest, ANameHasABound) {
+  const std::string longest(1 << 16, 'n');
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(1, longest)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(1, longest + "n")),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "attention.v1.AttendRequest.model: expected at most 65536 bytes, found "
+                       "65537"));
+  // A text to tokenize may be longer.
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(6, Long(1, longest + "n"))), IsOk());
+}
+
+/// A repeated field below a message, and the messages around it, the outermost first.
+struct ListField {
+  const FieldDescriptor* field;
+  std::vector<const FieldDescriptor*> around;
+};
+
+void FindLists(const Descriptor& type, const std::vector<const FieldDescriptor*>& around,
+               std::vector<ListField>& lists) {
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
-    const bool is_fixed = field.cpp_type() == FieldDescriptor::CPPTYPE_FLOAT ||
-                          field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE ||
-                          field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
-    if (field.is_repeated() && !is_fixed && MaxElementsOf(field) == nullptr) {
-      unbounded.emplace(field.full_name());
+    if (field.is_repeated()) {
+      lists.push_back({&field, around});
     }
     if (field.message_type() != nullptr) {
-      FindUnbounded(*field.message_type(), unbounded);
+      std::vector<const FieldDescriptor*> path = around;
+      path.push_back(&field);
+      FindLists(*field.message_type(), path, lists);
     }
   }
 }
 
-TEST(EnvelopeBoundsTest, EveryRepeatedFieldOfARequestHasABound) {
-  std::set<std::string> unbounded;
-  for (const Descriptor* const request :
-       {v1::AttendRequest::descriptor(), v1::DecodeRequest::descriptor(),
-        ModelInferRequest::descriptor()}) {
-    FindUnbounded(*request, unbounded);
+/// A message whose list has more elements than any bound, and their number.
+struct LongList {
+  std::string wire;
+  int64_t count = 0;
+};
+
+LongList TooLong(const ListField& list) {
+  using google::protobuf::internal::WireFormatLite;
+  constexpr int64_t kListBytes = int64_t{8} << 20;
+  LongList made;
+  const auto type = WireFormatLite::WireTypeForFieldType(
+      static_cast<WireFormatLite::FieldType>(list.field->type()));
+  if (type == wire::kLengthDelimited) {
+    made.count = 100'000;
+    made.wire = Repeated(Long(list.field->number(), ""), made.count);
+  } else {
+    // More bytes than as many of the longest integers as the bound would take.
+    const int64_t bytes = std::max(kListBytes, 11 * *MaxElementsOf(*list.field));
+    made.count = bytes / (type == wire::kFixed64 ? 8 : type == wire::kFixed32 ? 4 : 1);
+    made.wire = Long(list.field->number(), std::string(static_cast<size_t>(bytes), '\0'));
   }
-  EXPECT_THAT(unbounded, IsEmpty());
+  for (auto outer = list.around.rbegin(); outer != list.around.rend(); ++outer) {
+    made.wire = Long((*outer)->number(), made.wire);
+  }
+  return made;
+}
+
+// The law of all requests: many megabytes of numbers take no memory before they are refused, and
+// other elements the memory of those that are within the bound.
+TEST(EnvelopeBoundsTest, ALongListOfAnyFieldIsRefusedBeforeItTakesMemory) {
+  constexpr int64_t kMaxAnnounced = int64_t{1} << 20;
+  std::set<std::string> unbounded;
+  for (const auto& [request, fields] :
+       {std::pair(v1::AttendRequest::descriptor(), &EnvelopeFieldsOf<v1::AttendRequest>()),
+        std::pair(v1::DecodeRequest::descriptor(), &EnvelopeFieldsOf<v1::DecodeRequest>()),
+        std::pair(ModelInferRequest::descriptor(), &EnvelopeFieldsOf<ModelInferRequest>())}) {
+    std::vector<ListField> lists;
+    FindLists(*request, {}, lists);
+    std::set<const FieldDescriptor*> seen;  // one path to each field is enough
+    for (const ListField& list : lists) {
+      if (!seen.insert(list.field).second) {
+        continue;
+      }
+      const int64_t* const bound = MaxElementsOf(*list.field);
+      if (bound == nullptr) {
+        unbounded.emplace(list.field->full_name());
+        continue;
+      }
+      const LongList made = TooLong(list);
+      int64_t announced = 0;
+      const std::unique_ptr<google::protobuf::Message> message(
+          google::protobuf::MessageFactory::generated_factory()->GetPrototype(request)->New());
+      const absl::Status status =
+          DecodeEnvelope(Cut(made.wire), *fields, *message, [&](int64_t bytes) {
+            announced += bytes;
+            return absl::OkStatus();
+          });
+      EXPECT_THAT(status, IsOverBound(std::string(list.field->full_name()), *bound, made.count));
+      EXPECT_LE(announced, kMaxAnnounced) << list.field->full_name();
+      EXPECT_EQ(message->ByteSizeLong(), 0u) << list.field->full_name();
+    }
+  }
+  // A tensor of floats may fill a message.
+  EXPECT_THAT(unbounded, ::testing::ElementsAre("inference.InferTensorContents.fp32_contents"));
 }
 
 }  // namespace

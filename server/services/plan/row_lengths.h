@@ -14,7 +14,7 @@
 namespace attention {
 
 /// The maximum number of query rows, and of keys, of a request. The keys of a session are those of
-/// one step.
+/// one step. The codec refuses more token ids (proto/codec/envelope_fields.cc).
 inline constexpr int64_t kMaxTokens = int64_t{1} << 20;
 
 /// The maximum number of sequences of a request, including those without rows: each takes memory
