@@ -16,11 +16,15 @@
 #include "server/services/open_inference/native_errors.h"
 #include "server/services/open_inference/typed_contents.h"
 #include "server/services/plan/field_error.h"
+#include "server/services/plan/row_lengths.h"
 
 namespace attention {
 namespace {
 
 using WireInput = inference::ModelInferRequest::InferInputTensor;
+
+// The maximum number of integers of an input: those of kMaxTokens and some padding.
+constexpr int64_t kMaxIntegersOfInput = 4 * kMaxTokens;
 
 int64_t ElementBytes(const std::string& datatype) {
   return datatype == "INT64" ? 8 : datatype == "FP32" || datatype == "INT32" ? 4 : 2;
@@ -52,6 +56,16 @@ absl::StatusOr<int64_t> SizeBytes(const std::string& owner, const InferInput& in
     return Wrong(owner, ": expected a size below 2^63 bytes, found shape ", ShapeText(input.shape));
   }
   return *size;
+}
+
+// Refuses too many integers before they are copied.
+absl::Status CheckNumIntegers(const std::string& owner, const InferInput& input,
+                              int64_t size_bytes) {
+  const int64_t count = size_bytes / ElementBytes(input.datatype);
+  return !input.datatype.starts_with("INT") || count <= kMaxIntegersOfInput
+             ? absl::OkStatus()
+             : absl::ResourceExhaustedError(absl::StrCat(
+                   owner, ": expected at most ", kMaxIntegersOfInput, " integers, found ", count));
 }
 
 class InputReader {
@@ -96,6 +110,7 @@ class InputReader {
                         .reference = {}};
     RETURN_IF_ERROR(CheckShape(owner, input.shape, found->shape));
     ASSIGN_OR_RETURN(const int64_t size_bytes, SizeBytes(owner, input));
+    RETURN_IF_ERROR(CheckNumIntegers(owner, input, size_bytes));
     ASSIGN_OR_RETURN(input.reference, Locate(wire, input, size_bytes));
     inputs_.by_name.emplace(wire.name(), std::move(input));
     return absl::OkStatus();

@@ -3,10 +3,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
 #include "server/services/plan/field_error.h"
+#include "server/services/plan/saturating.h"
 
 namespace attention {
 namespace {
@@ -145,6 +147,18 @@ absl::Status FillHiddenStates(const InferInputs& inputs, NativeRequest& native) 
   return absl::OkStatus();
 }
 
+// Refuses too many rows before their ids are packed.
+absl::Status CheckNumRows(const std::vector<SequenceRows>& sequences) {
+  int64_t rows = 0;
+  for (const SequenceRows& sequence : sequences) {
+    rows = SaturatingSum(rows, sequence.rows);
+  }
+  return rows <= kMaxTokens
+             ? absl::OkStatus()
+             : absl::ResourceExhaustedError(absl::StrCat("inputs: expected at most ", kMaxTokens,
+                                                         " tokens in a request, found ", rows));
+}
+
 absl::Status ReadMainInput(const InferInputs& inputs, const InferTarget& target,
                            NativeRequest& native) {
   const InferInput* const ids = inputs.Find("input_ids");
@@ -165,7 +179,7 @@ absl::Status ReadMainInput(const InferInputs& inputs, const InferTarget& target,
   const Shape& shape = (ids != nullptr ? ids : rows)->shape;
   native.extents = {shape[0], shape[1]};
   ASSIGN_OR_RETURN(native.rows, ReadInputRows(inputs, native.extents));
-  return absl::OkStatus();
+  return CheckNumRows(native.rows);
 }
 
 }  // namespace

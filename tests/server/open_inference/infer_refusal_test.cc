@@ -263,6 +263,19 @@ TEST_F(InferRefusalTest, LengthsAndMasksThatDoNotFit) {
                                       "1099511627776"));
 }
 
+TEST_F(InferRefusalTest, TooManyIdsBeforeTheyAreCopied) {
+  inference::ModelInferRequest request = InferRequest("demo");
+  AddHeader(request, "input_ids", "INT32", {5, 1 << 20});
+  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kResourceExhausted,
+                                      "input \"input_ids\": expected at most 4194304 integers, "
+                                      "found 5242880"));
+  request = InferRequest("demo");
+  AddBytes(request, "input_ids", "INT32", {2, 1 << 20}, std::string(8 << 20, '\0'));
+  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kResourceExhausted,
+                                      "inputs: expected at most 1048576 tokens in a request, found "
+                                      "2097152"));
+}
+
 TEST_F(InferRefusalTest, NativeErrorsAreSaidOfTheInputs) {
   inference::ModelInferRequest request = States("demo", {2, 3, 512});
   AddTensor(request, "memory", SeededTensor(2, Dtype::kBf16, {2, 4, 512}));
