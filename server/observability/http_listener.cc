@@ -96,6 +96,7 @@ class HttpListener::Loop {
       }
     }
     std::erase_if(connections_, [now](const Connection& c) { return c.end <= now; });
+    made_.clear();
     KeepSpare();
     return true;
   }
@@ -237,6 +238,7 @@ class HttpListener::Loop {
       answer = std::make_shared<const std::string>(
           HttpAnswer("200 OK", page.second.content_type, page.second.body()));
       shared = {.answer = answer, .made = now};
+      made_.push_back(answer);
     }
     return answer;
   }
@@ -267,6 +269,7 @@ class HttpListener::Loop {
   FileDescriptor spare_;
   const Pages pages_;
   std::map<std::string, SharedPage> shared_;  // by path
+  std::vector<Answer> made_;                  // in this round, for all that wait for them
   std::deque<Connection> connections_;        // in order of their arrival
   std::vector<pollfd> waits_;                 // wake, listeners, connections
   steady_clock::time_point pause_end_;

@@ -15,8 +15,9 @@ namespace attention {
 
 struct HttpPage {
   std::string content_type;
-  /// Makes the body; called by the listener's thread. A request that arrives within a second, while
-  /// the answer is still being sent to another, gets that answer.
+  /// Makes the body; called by the listener's thread, once for all requests that wait for it. A
+  /// request that arrives within a second, while the answer is still being sent to another, gets
+  /// that answer.
   std::function<std::string()> body;
 };
 
