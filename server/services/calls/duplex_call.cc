@@ -17,7 +17,10 @@ using std::chrono::steady_clock;
 // The maximum number of running requests of a call: enough that a client need not wait for answers,
 // and few enough to leave room for others.
 constexpr int kMaxRunning = 64;
-// The maximum bytes of a call's answers that wait to be sent. No request is read beyond it.
+// The maximum number, and bytes, of a call's answers that wait to be sent. No request is read
+// beyond them. A client that reads nothing could otherwise let many streams wait with many refusals
+// each, which end all at once.
+constexpr int kMaxUnsent = 8;
 constexpr int64_t kMaxUnsentBytes = int64_t{4} << 20;
 // The maximum bytes of a call's running requests. Those of them that wait for others share a budget
 // with all calls (StreamSession::ReserveWaiting).
@@ -119,7 +122,7 @@ void DuplexCall::PauseReading(bool is_paused) {
 
 bool DuplexCall::MayRead() const {
   return !is_reading_ && !is_paused_ && !has_read_all_ && !closed_.has_value() &&
-         running_ < kMaxRunning && running_bytes_ < kMaxRunningBytes &&
+         running_ < kMaxRunning && running_bytes_ < kMaxRunningBytes && unsent_ < kMaxUnsent &&
          unsent_bytes_ < kMaxUnsentBytes;
 }
 
