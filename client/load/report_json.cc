@@ -69,6 +69,7 @@ Json SloJson(const std::vector<SloCheck>& checks) {
     slo.push_back({{"target", check.target.text},
                    {"limit", check.target.limit},
                    {"measured", OrNull(check.measured)},
+                   {"unanswered", check.unanswered},
                    {"met", check.is_met}});
   }
   return slo;

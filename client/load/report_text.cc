@@ -94,24 +94,6 @@ std::string VerificationText(const LoadVerification& verification) {
   return text;
 }
 
-/// A checked target: "p99=50ms met: 12.300 ms", "errors=1% MISSED: 2.50%", "p99=50ms met: 12.300
-/// ms, the largest of 20".
-std::string SloText(const SloCheck& check) {
-  std::string measured = "no answers";
-  if (check.measured.has_value() && check.target.of == SloTarget::Of::kErrors) {
-    measured = absl::StrFormat("%.3g%%", 100.0 * *check.measured);
-  } else if (check.measured.has_value()) {
-    measured = absl::StrFormat("%.3f ms", *check.measured);
-  }
-  if (check.is_largest) {
-    absl::StrAppend(&measured, ", the largest of ", check.answers);
-  }
-  if (check.counts_unfinished) {
-    measured += ", with the calls in flight at the end";
-  }
-  return absl::StrCat(check.target.text, check.is_met ? " met: " : " MISSED: ", measured);
-}
-
 /// The result of a search: "120 requests/s is the highest level found that meets p99=50ms (126
 /// missed)".
 std::string SearchText(const BenchReport& report) {

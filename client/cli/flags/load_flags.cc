@@ -156,7 +156,8 @@ void AddTargetFlags(CLI::App& command, LoadFlags& flags) {
           },
           "TARGET",
           "A target, such as p99=50ms (p0.01 to p100, mean, max) or errors=0.1%; may be repeated. "
-          "A range ends with the first level that misses one")
+          "A call that timed out, failed or was not sent is slower than any answered one. With "
+          "--decode, of steps. A range ends with the first level that misses one")
       ->expected(1)
       ->take_all()
       ->check(Accepts(ParseSlo));
