@@ -101,9 +101,12 @@ void AddReportFlags(CLI::App& command, BenchFlags& flags) {
   group.Pairs(
       "--tag",
       [&flags](const std::string& key, const std::string& value) {
-        flags.tags.emplace(key, value);
+        if (!flags.tags.emplace(key, value).second) {
+          throw CLI::ValidationError(
+              "--tag", absl::StrCat("expected each key once, found \"", key, "\" twice"));
+        }
       },
-      "Keep this with the result; may be repeated");
+      "Keep this with the result; may be repeated, with other keys");
 }
 
 /// Leaves the rarely used groups to --help-expert.

@@ -52,6 +52,8 @@ TEST_F(BenchFlagsTest, TagsAreKept) {
   ASSERT_EQ(Parse({"--tag=commit=abc=d", "--tag", "host=h"}), "");
   EXPECT_THAT(flags_.tags, ElementsAre(Pair("commit", "abc=d"), Pair("host", "h")));
   EXPECT_THAT(Parse({"--tag=x"}), HasSubstr("KEY=VALUE"));
+  EXPECT_THAT(Parse({"--tag=run=1", "--tag=run=2"}),
+              HasSubstr("--tag: expected each key once, found \"run\" twice"));
 }
 
 TEST_F(BenchFlagsTest, OutputsHaveNames) {
