@@ -20,7 +20,8 @@ those of users who arrive regardless.
 An open loop (--rate, --ramp, --schedule) sends requests when they are due and counts latencies
 from then, so that no delay is hidden.
 The first Ctrl-C (or SIGTERM) ends the measurement and reports it, which then has failed; a second
-one, half a second later or more, ends the program.
+one, half a second later or more, ends the program. While nothing is measured yet, the first does.
+A percentile or maximum of --slo that falls on a call that was not answered is missed.
 
 Examples:
   attend bench                                          # demo, [1, 128, d_model], one at a time

@@ -65,7 +65,7 @@ class RequestLoop : public ClosedLoop<Lane> {
 
 absl::StatusOr<LoadResult> RunClosedLoop(const EncodedLoad& load, const LoadOptions& options,
                                          const LoadControl& control) {
-  ASSIGN_OR_RETURN(const LoadChannels channels, ConnectChannels(options));
+  ASSIGN_OR_RETURN(const LoadChannels channels, ConnectChannels(options, control));
   return RequestLoop(load, options, control, channels).Run();
 }
 

@@ -136,7 +136,7 @@ absl::StatusOr<EncodedSession> EncodeSession(const DecodePlan& plan) {
 
 absl::StatusOr<LoadResult> RunDecodeLoad(const EncodedSession& session, const LoadOptions& options,
                                          const LoadControl& control) {
-  ASSIGN_OR_RETURN(const auto channels, ConnectChannels(options));
+  ASSIGN_OR_RETURN(const auto channels, ConnectChannels(options, control));
   return DecodeLoop(session, options, control, channels).Run();
 }
 

@@ -132,7 +132,7 @@ class OpenLoop {
 
 absl::StatusOr<LoadResult> RunOpenLoop(const EncodedLoad& load, const LoadOptions& options,
                                        const LoadControl& control) {
-  ASSIGN_OR_RETURN(const LoadChannels channels, ConnectChannels(options));
+  ASSIGN_OR_RETURN(const LoadChannels channels, ConnectChannels(options, control));
   return OpenLoop(load, options, control, channels).Run();
 }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/programs.h"
 #include "tests/support/eventually.h"
+#include "tests/support/silent_listener.h"
 
 namespace attention {
 namespace {

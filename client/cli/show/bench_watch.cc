@@ -95,10 +95,12 @@ std::string ProgressLine(const LoadProgress& progress, int64_t columns) {
 }
 
 BenchWatch WatchFromTerminal() {
-  CatchInterrupts();
   BenchWatch watch;
   watch.control.stop = &IsInterrupted();
-  watch.on_level = PrintLevel;
+  watch.on_level = [](const LoadOptions& options) {
+    CatchInterrupts();  // until then nothing is measured that could be reported
+    PrintLevel(options);
+  };
   if (isatty(STDERR_FILENO) == 1) {
     watch.control.on_progress = PrintProgress;
     watch.on_result = [](const BenchLevel&) { std::cerr << kClearLine << std::flush; };

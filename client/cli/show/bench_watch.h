@@ -20,8 +20,9 @@ InterruptEffect TakeInterrupt(std::atomic<int64_t>& first_ns, int64_t now_ns);
 std::string ProgressLine(const LoadProgress& progress, int64_t columns);
 
 /// Prints a message for each level to stderr, and progress when that is a terminal.
-/// The first interrupt (Ctrl-C) or SIGTERM ends the measurement, whose result is reported; one that
-/// comes half a second later or more ends the program. REQUIRES: called once in a program.
+/// From the first level on, the first interrupt (Ctrl-C) or SIGTERM ends the measurement, whose
+/// result is reported; one that comes half a second later or more ends the program. Before it, an
+/// interrupt ends the program. REQUIRES: called once in a program.
 BenchWatch WatchFromTerminal();
 
 }  // namespace attention

@@ -1,4 +1,5 @@
 // Which connections of a load its requests take.
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "tests/client/lib/scripted_server.h"
 #include "tests/support/matchers.h"
+#include "tests/support/silent_listener.h"
 
 namespace attention {
 namespace {
@@ -62,6 +64,18 @@ TEST(ConnectionsTest, OfAServerThatIsNotThereAreLeftToTheCalls) {
       {.connection = {.server = "127.0.0.1:1"}, .connections = 2, .timeout = absl::Minutes(1)});
   ASSERT_THAT(channels, IsOk());
   EXPECT_THAT(*channels, SizeIs(2));
+}
+
+// The deadline of the first connection is 5 s: a load that is stopped does not wait for it.
+TEST(ConnectionsTest, AreNotWaitedForOnceTheLoadIsStopped) {
+  const SilentListener nobody;
+  const std::atomic<bool> stop = true;
+  const LoadControl control{.stop = &stop};
+  const auto channels = ConnectChannels(
+      {.connection = {.server = nobody.address()}, .connections = 1, .timeout = absl::Minutes(1)},
+      control);
+  ASSERT_THAT(channels, IsOk());
+  EXPECT_EQ(channels->front()->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_CONNECTING);
 }
 
 }  // namespace

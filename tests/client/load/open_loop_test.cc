@@ -1,15 +1,11 @@
 // What open loops alone do.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "tests/client/load/load_generator_fixture.h"
+#include "tests/support/silent_listener.h"
 
 namespace attention {
 namespace {
@@ -18,31 +14,6 @@ using ::testing::ElementsAre;
 using ::testing::Key;
 
 using OpenLoopTest = LoadGeneratorTest;
-
-/// A port that takes connections and never says a word.
-class SilentListener {
- public:
-  SilentListener() {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(socket_, generic, size), 0);
-    EXPECT_EQ(listen(socket_, 8), 0);
-    EXPECT_EQ(getsockname(socket_, generic, &size), 0);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  }
-  ~SilentListener() { close(socket_); }
-  SilentListener(const SilentListener&) = delete;
-  SilentListener& operator=(const SilentListener&) = delete;
-
-  const std::string& address() const { return address_; }
-
- private:
-  const int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::string address_;
-};
 
 TEST_F(OpenLoopTest, AnOpenLoopSendsAllThatIsDueAndCountsFromThen) {
   for (const bool is_streaming : {false, true}) {
