@@ -42,6 +42,12 @@ double LevelValue(const LoadOptions& options) {
                                        : options.concurrency;
 }
 
+bool HasUnusedLanes(const LoadOptions& options) {
+  // Those of a warm-up are not counted.
+  return !options.open_loop.has_value() && options.warmup == absl::ZeroDuration() &&
+         options.requests > 0 && options.requests < options.concurrency;
+}
+
 std::string LevelText(const LoadOptions& options) {
   const std::string level = absl::StrFormat("%.6g", LevelValue(options));
   if (!options.open_loop.has_value() || !options.open_loop->arrivals.ramp.has_value()) {

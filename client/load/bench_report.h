@@ -88,6 +88,9 @@ struct BenchReport {
 /// Returns the level of a load: its rate, or its requests in flight.
 double LevelValue(const LoadOptions& options);
 
+/// Returns whether a closed loop of requests cannot fill its concurrency: there are fewer requests.
+bool HasUnusedLanes(const LoadOptions& options);
+
 /// Returns the level as text: "100", or of a ramp "10 to 200".
 std::string LevelText(const LoadOptions& options);
 

@@ -54,7 +54,7 @@ Cells CellsOf(const BenchLevel& level) {
       {"Sent/Second", is_open ? rate(rates.sent_per_s) : ""},
       {"Tokens/Second", rate(rates.tokens_per_s)},
       {"Answers", absl::StrCat(result.answers)},
-      {"Errors", absl::StrCat(NumFailures(result.failures))},
+      {"Errors", absl::StrCat(NumFailuresInWindow(result.failures))},
       {"First block p50", PercentileText(result.first_message_ns, 50)},
       {"First block p99", PercentileText(result.first_message_ns, 99)},
       {"Token p50", PercentileText(result.token_ns, 50)},

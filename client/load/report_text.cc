@@ -175,8 +175,9 @@ std::string LatenciesText(const BenchReport& report, const LoadResult& result) {
       LatencyLine("next block", result.message_gap_ns), LatencyLine("per token", result.token_ns),
       LatencyLine("service", result.service_ns),
       result.pace.has_value() ? LatencyLine("sent late", result.pace->lag_ns) : "",
-      LatencyLine("  receive", phases.receive_ns), LatencyLine("  queue", phases.queue_ns),
-      LatencyLine("  compute", phases.compute_ns), LatencyLine("  return", phases.return_ns));
+      is_decode ? "" : LatencyLine("  receive", phases.receive_ns),
+      LatencyLine("  queue", phases.queue_ns), LatencyLine("  compute", phases.compute_ns),
+      LatencyLine("  return", phases.return_ns));
 }
 
 std::string StabilityText(const BenchLevel& level) {
@@ -259,8 +260,15 @@ struct Remark {
 using Remarks = std::vector<Remark>;
 
 /// Adds what the server and the client did.
-void AddMeasured(const BenchLevel& level, Remarks& remarks) {
+void AddMeasured(const BenchReport& report, const BenchLevel& level, Remarks& remarks) {
   const LoadResult& result = level.result;
+  // Sessions are opened however few steps are measured.
+  if (HasUnusedLanes(level.options) && !report.subject.decode.has_value()) {
+    remarks.push_back({"requests",
+                       absl::StrFormat("only %d of %d were ever in flight: there were no more",
+                                       level.options.requests, level.options.concurrency),
+                       true});
+  }
   if (const std::string text = ServerText(result); !text.empty()) {
     remarks.push_back({"server", text});
   }
@@ -317,9 +325,9 @@ void AddFailures(const LoadResult& result, Remarks& remarks) {
   }
 }
 
-Remarks RemarksOf(const BenchLevel& level) {
+Remarks RemarksOf(const BenchReport& report, const BenchLevel& level) {
   Remarks remarks;
-  AddMeasured(level, remarks);
+  AddMeasured(report, level, remarks);
   AddChecks(level, remarks);
   AddFailures(level.result, remarks);
   return remarks;
@@ -331,14 +339,15 @@ std::string HeadText(const BenchReport& report, const std::string& load) {
   return absl::StrCat(
       Line(report.subject.decode.has_value() ? "decode" : "request", SubjectText(report.subject)),
       Line("load", absl::StrCat(load, ", on ", Counted(options.connections, "connection"), " to ",
-                                options.connection.server)));
+                                options.connection.server,
+                                options.connection.retries ? ", with retries" : "")));
 }
 
 std::string OneLevelText(const BenchReport& report) {
   const BenchLevel& level = report.levels.front();
   std::string text = absl::StrCat(HeadText(report, LoadText(report.subject, level.options)),
                                   CountsText(report, level), LatenciesText(report, level.result));
-  for (const Remark& remark : RemarksOf(level)) {
+  for (const Remark& remark : RemarksOf(report, level)) {
     text += Line(remark.name, remark.text);
   }
   return text;
@@ -362,7 +371,7 @@ std::string ManyLevelsText(const BenchReport& report) {
                           LevelValue(level.options), rates.requests_per_s, rates.tokens_per_s,
                           ms(50), ms(90), ms(99), ms(99.9), MaximumOrDash(latency),
                           NumFailuresInWindow(level.result.failures));
-    for (const Remark& remark : RemarksOf(level)) {
+    for (const Remark& remark : RemarksOf(report, level)) {
       if (remark.is_bad) {
         remarks += Line(absl::StrFormat("at %.6g", LevelValue(level.options)),
                         absl::StrCat(remark.name, *remark.name == '\0' ? "" : " ", remark.text));

@@ -8,7 +8,12 @@ const report = (() => {
 
   const loadOf = (level) => level.options.rate_per_s ?? level.options.concurrency;
   const isOpen = (level) => level.options.rate_per_s !== undefined;
-  const nameOf = (level) => `${+loadOf(level).toPrecision(6)}${isOpen(level) ? "/s" : " in flight"}`;
+  const rounded = (value) => `${+value.toPrecision(6)}`;
+  /** "100/s", of a ramp "10 to 200/s", or "4 in flight". */
+  const nameOf = (level) => {
+    const end = level.options.ramp_to_per_s;
+    return `${rounded(loadOf(level))}${end === undefined ? "" : ` to ${rounded(end)}`}${isOpen(level) ? "/s" : " in flight"}`;
+  };
 
   /** The levels of a result, lowest first, each with all of its options. */
   const levelsOf = ({ result }) =>

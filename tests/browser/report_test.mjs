@@ -77,6 +77,7 @@ await withServer(async (address) => {
   const load = ["bench", "--server", address, "--shape", "1x8x512", "--warmup", "100ms", "--duration", "2s"];
   run(...load, "--rate", "150", "--slo", "p99=5s", "--json", at("open.json"), "--html", at("open.html"));
   run(...load, "-c", "2", "--json", at("closed.json"));
+  run(...load, "--ramp", "50:150", "--html", at("ramp.html"));
   run(...load.slice(0, -1), "300ms", "-c", "1:3:1", "--json", at("range.json"), "--html", at("range.html"));
 });
 run("report", at("open.json"), at("closed.json"), "--html", at("compared.html"));
@@ -189,6 +190,11 @@ await test("every report, in every window", () =>
       const { page, problems } = await openPage(browser, at("open.html"), { scripts: false });
       assert.equal(await page.$eval(".verdict pre", (element) => element.textContent), run("report", at("open.json")));
       assert.deepEqual(problems, []);
+      await page.close();
+    });
+    await test("a ramp is named by both its rates", async () => {
+      const { page } = await openPage(browser, at("ramp.html"));
+      assert.match(await page.$eval("#phases p", (element) => element.textContent), /^50 to 150\/s: /);
       await page.close();
     });
     await test("a comparison has a line for each run", async () => {

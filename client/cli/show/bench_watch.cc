@@ -63,7 +63,7 @@ void PrintLevel(const LoadOptions& options) {
                                  ? absl::StrFormat("up to %d x %s", options.stability->max_trials,
                                                    absl::FormatDuration(options.duration))
                                  : absl::FormatDuration(options.duration);
-  std::cerr << "attend: " << LevelText(options)
+  std::cerr << "attend: " << (HasUnusedLanes(options) ? "at most " : "") << LevelText(options)
             << (options.open_loop.has_value() ? " requests/s" : " in flight") << ": measuring for "
             << length << " after " << absl::FormatDuration(options.warmup) << " of warm-up\n";
 }

@@ -307,6 +307,14 @@ TEST(ReportTest, AMissedTargetFailsAndIsSaid) {
   EXPECT_EQ(ToJson(report)["slo"][0]["met"], false);
 }
 
+TEST(ReportTest, ErrorsOfTheCsvAreThoseOfTheWindow) {
+  const std::vector<std::string> lines = absl::StrSplit(ToCsv(OpenReport()), '\n');
+  const std::vector<std::string> names = absl::StrSplit(lines[0], ',');
+  const std::vector<std::string> cells = absl::StrSplit(lines[1], ',');
+  ASSERT_EQ(names[19], "Errors");
+  EXPECT_EQ(cells[19], "190") << "10 more in the warm-up";
+}
+
 TEST(ReportTest, TellsWhatWasInFlightAtTheEndAndWhenThatDecidedATarget) {
   BenchReport report = Report();
   EXPECT_THAT(ToText(report), Not(HasSubstr("at the end")));
