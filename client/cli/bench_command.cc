@@ -38,7 +38,10 @@ Examples:
   attend bench -c 4 -z 30s --json a.json                # for attend report
 
 Exit codes: 0 every request was answered, every checked answer agreed, every target was met (of a
-range or a search: by one level), and nothing was cut short; 1 otherwise; 2 wrong usage.)";
+range or a search: by one level), and nothing was cut short; 1 otherwise, such as requests that
+failed without a target of errors; 2 wrong usage; 3 a target was missed, and nothing else was wrong;
+4 nothing was measured: the server could not be reached, or refused the first request, or a file
+could not be used.)";
 
 absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(const BenchPlan plan, PlanOf(flags));
@@ -57,16 +60,31 @@ absl::StatusOr<BenchReport> Measure(const BenchFlags& flags) {
   return RunBench(*runner, plan, watch);
 }
 
-/// Whether all went well.
-absl::StatusOr<bool> Bench(const BenchFlags& flags) {
-  const BenchOutputs outputs{
-      .json = flags.json, .csv = flags.csv, .html = flags.html, .records = flags.records};
+absl::StatusOr<BenchReport> MeasureInto(const BenchOutputs& outputs, const BenchFlags& flags) {
   RETURN_IF_ERROR(CheckOutputs(outputs));
   ASSIGN_OR_RETURN(BenchReport report, Measure(flags));
   report.command = CommandLine();
-  report.tags.insert(flags.tags.begin(), flags.tags.end());
-  RETURN_IF_ERROR(WriteReport(report, outputs));
-  return Succeeded(report);
+  report.tags = flags.tags;
+  return report;
+}
+
+int VerdictExitCode(BenchVerdict verdict) {
+  return verdict == BenchVerdict::kPassed   ? 0
+         : verdict == BenchVerdict::kMissed ? kExitMissed
+                                            : kExitFailed;
+}
+
+/// Measures, writes the report, and returns the exit code.
+int Bench(const BenchFlags& flags) {
+  const BenchOutputs outputs{
+      .json = flags.json, .csv = flags.csv, .html = flags.html, .records = flags.records};
+  const absl::StatusOr<BenchReport> report = MeasureInto(outputs, flags);
+  if (!report.ok()) {
+    ExitCodeOf(report.status());  // prints it
+    return kExitNotMeasured;
+  }
+  const int written = ExitCodeOf(WriteReport(*report, outputs));
+  return written == 0 ? VerdictExitCode(VerdictOf(*report)) : written;
 }
 
 }  // namespace
@@ -79,7 +97,7 @@ void AddBenchCommand(CLI::App& app, int& exit_code) {
   command->footer(absl::StrCat(kShapeLegend, kBenchExamples));
   command->callback([flags, &exit_code] {
     RequireUsage(CheckBenchFlags(*flags));
-    exit_code = ExitCodeOf(Bench(*flags));
+    exit_code = Bench(*flags);
   });
 }
 

@@ -10,6 +10,9 @@ namespace attention {
 /// Exit codes besides 0.
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
+// Of bench alone: a target was missed, and nothing else was wrong; nothing was measured.
+inline constexpr int kExitMissed = 3;
+inline constexpr int kExitNotMeasured = 4;
 
 void AddRunCommand(CLI::App& app, int& exit_code);
 void AddModelsCommand(CLI::App& app, int& exit_code);

@@ -20,10 +20,11 @@ constexpr int64_t kLateNs = 1'000'000;
 /// The share of the due requests that may be missing before a server counts as overloaded.
 constexpr double kMissingShare = 0.05;
 
+bool IsOfErrors(const SloCheck& check) { return check.target.of == SloTarget::Of::kErrors; }
+
 bool AllowsErrors(const BenchLevel& level) {
-  return std::any_of(level.slo.begin(), level.slo.end(), [](const SloCheck& check) {
-    return check.target.of == SloTarget::Of::kErrors && check.is_met;
-  });
+  return std::any_of(level.slo.begin(), level.slo.end(),
+                     [](const SloCheck& check) { return IsOfErrors(check) && check.is_met; });
 }
 
 bool KeptUp(const BenchLevel& level) {
@@ -33,6 +34,16 @@ bool KeptUp(const BenchLevel& level) {
 
 bool Agreed(const BenchLevel& level) {
   return !level.verification.has_value() || level.verification->agreed();
+}
+
+/// Whether nothing was wrong that no target judges.
+bool IsSound(const BenchLevel& level) {
+  const bool is_settled = !level.options.stability.has_value() ||
+                          !level.options.stability->is_required ||
+                          level.stability.is_stable.value_or(false);
+  return !level.result.was_stopped && !MissesServers(level) && level.result.answers > 0 &&
+         Agreed(level) && is_settled &&
+         (level.result.failures.empty() || std::ranges::any_of(level.slo, IsOfErrors));
 }
 
 }  // namespace
@@ -69,11 +80,7 @@ bool MissesServers(const BenchLevel& level) {
 }
 
 bool Succeeded(const BenchLevel& level) {
-  const bool is_settled = !level.options.stability.has_value() ||
-                          !level.options.stability->is_required ||
-                          level.stability.is_stable.value_or(false);
-  return !level.result.was_stopped && !MissesServers(level) && level.result.answers > 0 &&
-         Agreed(level) && is_settled && (level.result.failures.empty() || AllowsErrors(level));
+  return IsSound(level) && (level.result.failures.empty() || AllowsErrors(level));
 }
 
 std::optional<KeepingUp> KeepingUpOf(const BenchLevel& level) {
@@ -108,13 +115,21 @@ bool WasStopped(const BenchReport& report) {
                      [](const BenchLevel& level) { return level.result.was_stopped; });
 }
 
-bool Succeeded(const BenchReport& report) {
-  if (report.search.has_value()) {
-    return report.search->highest_met.has_value() && !WasStopped(report) &&
-           std::all_of(report.levels.begin(), report.levels.end(), Agreed);
+BenchVerdict VerdictOf(const BenchReport& report) {
+  const bool has_found = report.search.has_value() && report.search->highest_met.has_value();
+  // A search ends with a level that misses, in whatever way.
+  const bool is_sound = has_found
+                            ? !WasStopped(report) && std::ranges::all_of(report.levels, Agreed)
+                            : std::ranges::all_of(report.levels, IsSound);
+  if (!is_sound) {
+    return BenchVerdict::kFailed;
   }
-  return std::all_of(report.levels.begin(), report.levels.end(), MeetsTargets);
+  const bool is_met =
+      report.search.has_value() ? has_found : std::ranges::all_of(report.levels, MeetsTargets);
+  return is_met ? BenchVerdict::kPassed : BenchVerdict::kMissed;
 }
+
+bool Succeeded(const BenchReport& report) { return VerdictOf(report) == BenchVerdict::kPassed; }
 
 std::string ClientWarning(const BenchLevel& level) {
   const LoadResult& result = level.result;

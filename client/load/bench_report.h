@@ -126,8 +126,19 @@ bool WasStopped(const BenchReport& report);
 /// if the server did not keep up.
 bool MeetsTargets(const BenchLevel& level);
 
-/// Returns whether every level met its targets; for a search or a range with targets, whether one
-/// level did, all checked answers of all levels agreed, and none was stopped from outside.
+/// How a benchmark ended.
+enum class BenchVerdict {
+  kPassed,
+  kMissed,  // nothing was wrong but that a target was missed
+  kFailed,
+};
+
+/// Returns kPassed if every level met its targets; for a search or a range with targets, if one
+/// level did, all checked answers of all levels agreed, and none was stopped from outside. Failures
+/// of calls make it kFailed unless a target of errors judges them.
+BenchVerdict VerdictOf(const BenchReport& report);
+
+/// Returns whether the verdict is kPassed.
 bool Succeeded(const BenchReport& report);
 
 /// Returns why the client may have limited the results: it was busy, waited for a core, or sent

@@ -78,7 +78,7 @@ TEST_F(BenchProgramTest, AFileThatCannotBeWrittenIsRefusedBeforeTheLoad) {
   for (const std::string& path : {PathOf("absent/a.json"), folder_.path()}) {
     const Outcome outcome = Attend({"bench", "--model=small", "--shape=1x8x64", "-n", "1", "--csv",
                                     PathOf("a.csv"), "--json", path});
-    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.exit_code, 4);
     EXPECT_THAT(outcome.err, HasSubstr(path + ": cannot be written"));
     EXPECT_THAT(outcome.err, Not(HasSubstr("measuring")));
   }
@@ -112,6 +112,33 @@ TEST_F(BenchProgramTest, TheSecondInterruptEndsIt) {
   server_.process().Signal(SIGCONT);
 }
 
+// The deadline of a connection is 5 s, and that of the first request 1 h.
+TEST(BenchPreparationTest, TheFirstInterruptEndsItBeforeAnythingIsMeasured) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const SilentListener nobody;
+    Process bench(
+        {ATTEND_BINARY, "bench", "--server", nobody.address(), "--shape=1x1x64", "--timeout=1h"});
+    ASSERT_TRUE(nobody.WaitForConnection(kPatience));
+    bench.Signal(signal);
+    EXPECT_EQ(bench.WaitForExit(kPatience), 128 + signal) << bench.err();
+  }
+}
+
+TEST_F(BenchProgramTest, CallsThatAreNotAnsweredAreAFailure) {
+  Process bench({ATTEND_BINARY, "bench", "--server", server_.address(), "--model=small",
+                 "--shape=1x1x64", "-z", "1h", "--warmup=0", "--verify-sample=0", "--timeout=500ms",
+                 "--slo=max=1h", "--json=-"});
+  ASSERT_TRUE(bench.WaitForStderr("measuring for", kPatience)) << bench.err();
+  server_.process().Signal(SIGKILL);
+  ASSERT_EQ(bench.WaitForExit(kPatience), 1) << bench.err();  // it gives up
+  const nlohmann::json json = nlohmann::json::parse(bench.out());
+  EXPECT_EQ(json["slo"][0]["met"], false);
+  EXPECT_GT(json["slo"][0]["unanswered"], 200);
+  const Outcome gone = Attend({"bench", "--model=small", "--shape=1x1x64", "-n", "1"});
+  EXPECT_EQ(gone.exit_code, 4);
+  EXPECT_THAT(gone.err, HasSubstr("UNAVAILABLE"));
+}
+
 TEST_F(BenchProgramTest, ARangeIsATableAndAFileOfLines) {
   const std::string path = PathOf("levels.csv");
   const Outcome outcome = Attend({"bench", "--model=small", "--shape=1x8x64", "-c", "1:5:2", "-n",
@@ -137,7 +164,7 @@ TEST_F(BenchProgramTest, AMissedTargetIsAnExitCode) {
   hard.push_back("--slo=p50=1us");
   const Outcome met = Attend(easy), missed = Attend(hard);
   EXPECT_EQ(met.exit_code, 0) << met.err;
-  EXPECT_EQ(missed.exit_code, 1) << missed.err;
+  EXPECT_EQ(missed.exit_code, 3) << missed.err;
   const nlohmann::json json = JsonOf(missed);
   EXPECT_EQ(json["slo"][0]["met"], false);
   EXPECT_EQ(json["latency_ms"]["count"], 50);
@@ -173,7 +200,7 @@ TEST_F(BenchProgramTest, AScheduleIsSentAndAWrongLineIsNamed) {
   EXPECT_EQ(json["options"]["schedule"], path);
   std::ofstream(path) << "0\n5\n4\n";
   const Outcome wrong = Attend({"bench", "--shape=1x1x512", "--schedule", path});
-  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_EQ(wrong.exit_code, 4);
   EXPECT_THAT(wrong.err,
               HasSubstr("schedule, line 3: expected milliseconds since the start, from 5 on"));
 }

@@ -148,7 +148,7 @@ TEST_F(CommandsTest, BenchDecodes) {
 
 TEST_F(CommandsTest, BenchFailsWhenItsFirstRequestIsRefused) {
   const Outcome outcome = Attend({"bench", "--shape=1x16x511", "-z", "10s"});
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_THAT(outcome.err, HasSubstr("INVALID_ARGUMENT"));
 }
 

@@ -329,33 +329,6 @@ TEST(ReportTest, TellsWhatWasInFlightAtTheEndAndWhenThatDecidedATarget) {
   EXPECT_EQ(ToJson(report)["answers"], 1000);
 }
 
-TEST(ReportTest, ErrorsFailUnlessATargetAllowsThem) {
-  BenchReport report = Report();
-  LoadResult& result = report.levels[0].result;
-  result.failures["UNAVAILABLE"] = {
-      .count = 3, .first_text = "draining", .in_window = 0, .latency_ns = {}};
-  EXPECT_FALSE(Succeeded(report));
-  for (int i = 0; i < 3; ++i) {
-    ++result.failures["UNAVAILABLE"].in_window;
-  }
-  report.levels[0].slo = {CheckSlo(*ParseSlo("errors=1%"), result)};
-  EXPECT_TRUE(Succeeded(report));
-  report.levels[0].slo = {CheckSlo(*ParseSlo("errors=0.1%"), result)};
-  EXPECT_FALSE(Succeeded(report));
-}
-
-TEST(ReportTest, ALoadThatDidNotSettleFailsOnlyWhenItHasTo) {
-  BenchReport report = Report();
-  BenchLevel& level = report.levels[0];
-  level.options.stability = StabilityRule{};
-  level.stability.is_stable = false;
-  level.stability.windows.resize(3);
-  EXPECT_TRUE(Succeeded(report));
-  EXPECT_THAT(ToText(report), HasSubstr("NOT STABLE"));
-  level.options.stability->is_required = true;
-  EXPECT_FALSE(Succeeded(report));
-}
-
 TEST(ReportTest, ARangeIsATableAndSucceedsWhenOneLevelMetItsTargets) {
   BenchReport report = RangeReport();
   EXPECT_TRUE(Succeeded(report));
