@@ -40,6 +40,7 @@ function withComponent(name) {
   return kustomize(overlay);
 }
 const keda = withComponent('keda');
+const traces = withComponent('traces');
 
 const find = (objects, kind) => objects.find((object) => object.kind === kind);
 const pod = (objects) => find(objects, 'Deployment').spec.template.spec;
@@ -108,7 +109,7 @@ const broken = Object.fromEntries(Object.entries(BROKEN).map(([name, [overlay, b
   return [name, objects];
 }));
 const typed = Object.fromEntries(Object.entries(broken).filter(([name]) => BROKEN[name][2] === 'type'));
-const types = mistyped({ ...rendered, ...typed, base, keda }, folder, nodeModules);
+const types = mistyped({ ...rendered, ...typed, base, keda, traces }, folder, nodeModules);
 
 for (const overlay of OVERLAYS) {
   test(`${overlay} is valid by schema, type and rule`, async () => {
@@ -122,6 +123,18 @@ test('base is valid, and leaves it to an overlay who scrapes it', async () => {
   assert.deepEqual(await invalid(base), []);
   assert.deepEqual(types.base, []);
   assert.match(problems(base).join('\n'), /^HorizontalPodAutoscaler: queued work is a metric that nobody serves[^\n]*$/);
+});
+
+test('traces mounts the headers that attend.json may name', async () => {
+  assert.deepEqual(await invalid(traces), []);
+  assert.deepEqual(types.traces, []);
+  const options = { otlp_endpoint: 'http://collector.monitoring.svc:4318', otlp_headers: '/etc/attend-traces/headers' };
+  const headers = (objects) => {
+    configure(objects, options);
+    return problems(objects).filter((text) => text.includes('otlp_headers'));
+  };
+  assert.deepEqual(headers(structuredClone(rendered.prod)), ['attend.json: otlp_headers: nothing is mounted at /etc/attend-traces/headers']);
+  assert.deepEqual(headers(traces), []);
 });
 
 test('keda scales by the same work instead of the autoscaler', async () => {
