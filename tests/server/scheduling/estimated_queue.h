@@ -37,6 +37,14 @@ class EstimatedQueueTest : public ::testing::Test {
     return queue_.WaitAndTake({}, [&](const Job&) { return std::exchange(is_first, false); })[0];
   }
 
+  // Takes all when eight rows wait. FakeJobs arrived at the clock's beginning: only a delay beyond
+  // now is a wait.
+  std::vector<std::shared_ptr<Job>> TakeForAnHour() {
+    const auto until_now = std::chrono::steady_clock::now().time_since_epoch();
+    return queue_.WaitAndTake({until_now + std::chrono::hours(1), /*enough_rows=*/8},
+                              [](const Job&) { return true; });
+  }
+
   RequestQueue queue_{{.max_bytes = 1 << 20, .max_requests = 100, .max_wait_ns = 1'000'000'000}};
 };
 

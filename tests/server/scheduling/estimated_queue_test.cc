@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -326,19 +325,13 @@ TEST_F(EstimatedQueueTest, AJobThatWillPassDoesNotWaitForTheEndOfWhatRuns) {
 }
 
 TEST_F(EstimatedQueueTest, APatientTakerWaitsForFurtherJobs) {
-  std::vector<std::shared_ptr<Job>> taken;
   const auto job = FakeJob::Make({.lengths = {4}});
   const auto other = FakeJob::Make({.lengths = {4}});
   ASSERT_THAT(Push(queue_, job), IsOk());
-  std::thread taker([&] {
-    // FakeJobs arrived at the clock's beginning: only a delay beyond now is a wait.
-    const auto until_now = std::chrono::steady_clock::now().time_since_epoch();
-    taken = queue_.WaitAndTake({until_now + std::chrono::hours(1), /*enough_rows=*/8},
-                               [](const Job&) { return true; });
-  });
-  ASSERT_THAT(Push(queue_, other), IsOk());
-  taker.join();
-  EXPECT_THAT(taken, ElementsAre(job, other));
+  EXPECT_THAT(TakeBeside(
+                  queue_, [&] { return TakeForAnHour(); },
+                  [&] { EXPECT_THAT(Push(queue_, other), IsOk()); }),
+              ElementsAre(job, other));
 }
 
 TEST_F(EstimatedQueueTest, TakenJobsDoNotEndTheWait) {
@@ -369,10 +362,7 @@ TEST_F(EstimatedQueueTest, AJobDoesNotWaitForOthersBeyondItsDeadline) {
   const TimePoint begin{std::chrono::milliseconds(1)};
   const auto job = FakeJob::Make({.lengths = {4}, .deadline = begin + std::chrono::seconds(1)});
   ASSERT_THAT(queue_.Push(job, Takes(10), begin), IsOk());
-  const auto in_an_hour =
-      std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(1);
-  EXPECT_THAT(queue_.WaitAndTake({in_an_hour, /*enough_rows=*/8}, [](const Job&) { return true; }),
-              ElementsAre(job));
+  EXPECT_THAT(TakeBeside(queue_, [&] { return TakeForAnHour(); }, [] {}), ElementsAre(job));
 }
 
 TEST_F(EstimatedQueueTest, AJobThatComesLaterDoesNotWaitBeyondItsDeadlineEither) {
@@ -380,15 +370,10 @@ TEST_F(EstimatedQueueTest, AJobThatComesLaterDoesNotWaitBeyondItsDeadlineEither)
   const auto first = FakeJob::Make({.lengths = {2}});
   const auto hurried = FakeJob::Make({.lengths = {2}, .deadline = begin + std::chrono::seconds(1)});
   ASSERT_THAT(queue_.Push(first, Takes(10), begin), IsOk());
-  std::vector<std::shared_ptr<Job>> taken;
-  std::thread taker([&] {
-    const auto in_an_hour =
-        std::chrono::steady_clock::now().time_since_epoch() + std::chrono::hours(1);
-    taken = queue_.WaitAndTake({in_an_hour, /*enough_rows=*/8}, [](const Job&) { return true; });
-  });
-  ASSERT_THAT(queue_.Push(hurried, Takes(10), begin), IsOk());
-  taker.join();
-  EXPECT_THAT(taken, ElementsAre(first, hurried));
+  EXPECT_THAT(TakeBeside(
+                  queue_, [&] { return TakeForAnHour(); },
+                  [&] { EXPECT_THAT(queue_.Push(hurried, Takes(10), begin), IsOk()); }),
+              ElementsAre(first, hurried));
 }
 
 }  // namespace

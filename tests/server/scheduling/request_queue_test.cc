@@ -84,12 +84,11 @@ TEST(RequestQueueTest, KeepsWhatWasNotSelectedInOrder) {
 
 TEST(RequestQueueTest, WakesATakerThatWaits) {
   RequestQueue queue({.max_bytes = 1000, .max_requests = 10});
-  std::vector<std::shared_ptr<Job>> taken;
-  std::thread taker([&] { taken = TakeAll(queue); });
   const auto job = FakeJob::Make();
-  ASSERT_THAT(Push(queue, job), IsOk());
-  taker.join();
-  EXPECT_THAT(taken, ElementsAre(job));
+  EXPECT_THAT(
+      TakeBeside(
+          queue, [&] { return TakeAll(queue); }, [&] { EXPECT_THAT(Push(queue, job), IsOk()); }),
+      ElementsAre(job));
 }
 
 TEST(RequestQueueTest, RefusesAfterCloseButGivesWhatWaits) {

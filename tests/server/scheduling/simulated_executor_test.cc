@@ -78,12 +78,18 @@ class SimulatedExecutorTest : public ::testing::Test {
   }
 
   // Returns the names of the jobs that ended, in order, when `count` have ended and the executor
-  // has learned from their batches.
+  // has learned from their batches. A test that has failed, perhaps as a job was refused, waits no
+  // longer.
   std::vector<std::string> WaitForEnds(size_t count) {
-    EXPECT_TRUE(Eventually([&] {
+    const auto have_ended = [&] {
       MutexLock lock(mutex_);
       return ended_.size() >= count && executor_.statistics().running_requests == 0;
-    }));
+    };
+    Eventually([&] { return have_ended() || HasFailure(); });
+    if (!have_ended()) {
+      executor_.Stop();  // the jobs use what the test holds
+      ADD_FAILURE() << "expected the end of " << count << " jobs";
+    }
     MutexLock lock(mutex_);
     return ended_;
   }
