@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -29,7 +30,8 @@ class AccountShares {
 
   /// After this, Add does not allocate for the account, and does not throw.
   void Prepare(const std::string& account) { held_.try_emplace(account); }
-  /// Throws when there is no memory; then nothing has changed.
+  /// Forgets an account that then holds nothing. Throws when there is no memory; then nothing has
+  /// changed.
   void Add(const std::string& account, int64_t amount);
   /// Removes a part of what was added. Does not throw.
   void Remove(const std::string& account, int64_t amount) { Add(account, -amount); }
@@ -37,6 +39,8 @@ class AccountShares {
   int64_t HeldBy(const std::string& account) const;
   int64_t used() const { return used_; }
   int64_t limit() const { return limit_; }
+  /// Returns the number of accounts that are not forgotten.
+  int64_t accounts() const { return std::ssize(held_); }
 
  private:
   const int64_t limit_;

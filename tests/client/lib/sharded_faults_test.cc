@@ -147,6 +147,26 @@ TEST_F(ShardedFaultsTest, PagesThatDoNotComeBackAreReleased) {
   EXPECT_THAT(session->missing(), ElementsAre(ShardRange{0, 2 * kFaultPage, first.address()}));
 }
 
+TEST_F(ShardedFaultsTest, ARefusedPageThatShouldComeBackLeavesNoneOfItsCall) {
+  std::atomic<bool> first_is_gone = false;
+  PageServer first([&first_is_gone](const v1::DecodeRequest&) {
+    return first_is_gone ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone") : grpc::Status::OK;
+  });
+  PageServer second([](const v1::DecodeRequest& request) {
+    return request.has_fork() && request.fork().new_sequence() == 2
+               ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "no more sequences")
+               : grpc::Status::OK;
+  });
+  const auto session = Open({ShardOn(first.address(), 2), ShardOn(second.address(), 0)});
+  ASSERT_THAT(Append(*session, 2 * kFaultPage), IsOk());
+  first_is_gone = true;
+  EXPECT_THAT(Step(*session, 1), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("lost:")));
+  EXPECT_THAT(session->AppendRange(0, Rows(2 * kFaultPage), Rows(2 * kFaultPage),
+                                   ShardOn(second.address(), 0)),
+              StatusIs(absl::StatusCode::kResourceExhausted, "no more sequences"));
+  EXPECT_THAT(second.sequences(), ElementsAre(0));
+}
+
 TEST_F(ShardedFaultsTest, AServerThatIsNotThereIsPassedOver) {
   PageServer first, third;
   const auto session =

@@ -48,6 +48,23 @@ TEST(AccountSharesTest, OfUpToEightPlacesOneMayHaveAll) {
   }
 }
 
+// Names of accounts come from callers: they must not fill the memory.
+TEST(AccountSharesTest, WhoHoldsNothingIsForgotten) {
+  AccountShares shares(900);
+  for (const char* const account : {"one", "two", "three"}) {
+    shares.Prepare(account);
+    shares.Add(account, 100);
+  }
+  EXPECT_EQ(shares.accounts(), 3);
+  shares.Remove("one", 100);
+  shares.Remove("two", 99);
+  EXPECT_EQ(shares.accounts(), 2);
+  EXPECT_EQ(shares.HeldBy("two"), 1);
+  shares.Add("three", -100);
+  shares.Add("nobody", 0);
+  EXPECT_EQ(shares.accounts(), 1);
+}
+
 TEST(AccountSharesTest, WhoIsNobodyMayHaveAnything) {
   AccountShares shares(900);
   Fill(shares, "greedy", 1);

@@ -28,6 +28,7 @@ class SimulatedExecutorTest : public ::testing::Test {
         : FakeRowsJob(spec), test_(test), name_(std::move(name)) {}
 
     bool is_cancelled() const override { return is_cancelled_; }
+    bool TakeMemory() override { return std::exchange(has_memory, true); }
     void OnRows(const RowRange& rows) override {
       for (const auto& [row, action] : at_rows) {
         if (rows.first_row <= row && row < rows.first_row + rows.rows) {
@@ -44,6 +45,7 @@ class SimulatedExecutorTest : public ::testing::Test {
 
     std::vector<std::pair<int64_t, std::function<void()>>> at_rows;
     int64_t ns_per_row = 0;
+    bool has_memory = true;  // otherwise there is some at the second attempt
 
    private:
     SimulatedExecutorTest& test_;
@@ -281,6 +283,17 @@ TEST_F(SimulatedExecutorTest, TheOneThatIsTriedIsChargedWithItsEstimate) {
   Submit(running);
   WaitForEnds(6);
   EXPECT_NEAR(static_cast<double>(waiting_ns), 1e9, 1e8);
+}
+
+TEST_F(SimulatedExecutorTest, TheOneThatIsTriedIsComputedAlsoIfItFoundNoMemoryAtFirst) {
+  LearnSpeed();
+  const auto tried = Make("tried", Priority::kNormal, 1000, After(500));
+  tried->has_memory = false;
+  bool is_computed = false;
+  tried->at_rows = {{0, [&] { is_computed = true; }}};
+  Submit(tried);
+  WaitForEnds(5);
+  EXPECT_TRUE(is_computed) << "until its deadline";
 }
 
 TEST_F(SimulatedExecutorTest, ARefusedReplySaysWhoseItIsAndWhenToRetry) {
