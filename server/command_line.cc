@@ -37,7 +37,8 @@ constexpr char kExamples[] =
 ATTEND_MAX_QUEUE_WAIT, and "max_queue_wait" in the JSON object of the file that --config names. A
 flag overrides the environment, which overrides the file. Values of a repeatable option are
 separated by ";" in the environment, and are an array in the file. A DURATION is a number of
-seconds, or a text such as 500ms, 30s or 1m30s.
+seconds, or a text such as 500ms, 30s or 1m30s. A SIZE is a number of bytes, or a text such as 500M
+(K, M, G, T: powers of 1000) or 2Gi (Ki, Mi, Gi, Ti: powers of 1024).
 
 Examples:
   attend-server

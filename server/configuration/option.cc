@@ -1,13 +1,34 @@
 #include "server/configuration/option.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/runtime/flag_text.h"
 
 namespace attention {
+namespace {
+
+struct SizeUnit {
+  absl::string_view name;
+  int64_t bytes;
+};
+constexpr SizeUnit kSizeUnits[] = {{"", 1},
+                                   {"k", 1'000},
+                                   {"K", 1'000},
+                                   {"M", 1'000'000},
+                                   {"G", 1'000'000'000},
+                                   {"T", 1'000'000'000'000},
+                                   {"Ki", int64_t{1} << 10},
+                                   {"Mi", int64_t{1} << 20},
+                                   {"Gi", int64_t{1} << 30},
+                                   {"Ti", int64_t{1} << 40}};
+
+}  // namespace
 
 Option& Option::WithDefault(const std::string& value) {
   default_values = {value};
@@ -34,6 +55,23 @@ absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64
         absl::StrCat("expected a whole number of ", min, " to ", max, ", found ", Shown(text)));
   }
   return value;
+}
+
+absl::StatusOr<int64_t> ParseSize(const std::string& text, IntegerRange range) {
+  const size_t num_digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const absl::string_view unit = absl::StripSuffix(absl::string_view(text).substr(num_digits), "B");
+  int64_t value = 0;
+  for (const SizeUnit& known : kSizeUnits) {
+    if (unit == known.name && absl::SimpleAtoi(text.substr(0, num_digits), &value) &&
+        value <= range.max / known.bytes && value * known.bytes >= range.min) {
+      return value * known.bytes;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected ", range.min, " to ", range.max,
+                   " bytes, as a whole number or one with a unit: K, M, G, T (powers of 1000) or "
+                   "Ki, Mi, Gi, Ti (powers of 1024), found ",
+                   Shown(text)));
 }
 
 absl::StatusOr<bool> ParseSwitch(const std::string& text) {

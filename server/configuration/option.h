@@ -25,6 +25,7 @@ struct Option {
   enum class Type {
     kText,
     kInteger,
+    kSize,  // a number of bytes, or a text with a unit
     kNumber,
     kDuration,  // a text, or a number of seconds
     kSwitch,
@@ -38,7 +39,7 @@ struct Option {
   /// The name of a value in the help: FILE.
   std::string placeholder = {};
   std::string help = {};
-  /// The range of an integer or a number; of a duration, in seconds.
+  /// The range of an integer, a size or a number; of a duration, in seconds.
   IntegerRange range = {};
   /// The minimum length of a text.
   int min_length = 0;
@@ -72,6 +73,9 @@ inline constexpr int64_t kMaxDurationSeconds = int64_t{24} * 3600;
 // Functions that parse texts. INVALID_ARGUMENT gives what was expected and what was found, but does
 // not name the option.
 absl::StatusOr<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max);
+/// Parses a number of bytes: "1000000", "500M" or "2Gi". Units are those of Kubernetes: k (or K),
+/// M, G and T are powers of 1000; Ki, Mi, Gi and Ti are powers of 1024. A B may follow.
+absl::StatusOr<int64_t> ParseSize(const std::string& text, IntegerRange range);
 absl::StatusOr<bool> ParseSwitch(const std::string& text);
 /// Parses a duration of 0, or of 1 ms to kMaxDurationSeconds: "30" (seconds), "30s", "1m30s". A
 /// shorter one would only make a thread spin.
@@ -107,6 +111,20 @@ Option IntegerOption(const std::string& name, Field field, IntegerRange range,
                             return ParseInteger(text, range.min, range.max);
                           }),
           .default_values = {absl::StrCat(std::invoke(field, defaults))}};
+}
+
+template <typename Field>
+Option SizeOption(const std::string& name, Field field, IntegerRange range,
+                  const std::string& help) {
+  ServerOptions defaults;
+  return {
+      .name = name,
+      .type = Option::Type::kSize,
+      .placeholder = "SIZE",
+      .help = help,
+      .range = range,
+      .apply = Stores(field, [range](const std::string& text) { return ParseSize(text, range); }),
+      .default_values = {absl::StrCat(std::invoke(field, defaults))}};
 }
 
 template <typename Field>

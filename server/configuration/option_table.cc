@@ -199,27 +199,27 @@ OptionSection Scheduling() {
 OptionSection Limits() {
   return {
       "Limits",
-      {IntegerOption("max-message-bytes", &ServerOptions::max_message_bytes, kMessageBytes,
-                     "Maximum size of a request, and of a reply of Attend"),
-       IntegerOption("max-queue-bytes", &ServerOptions::max_queue_bytes, kAtLeastOne,
-                     "Maximum bytes of waiting requests; also the maximum reply of AttendStream"),
+      {SizeOption("max-message-bytes", &ServerOptions::max_message_bytes, kMessageBytes,
+                  "Maximum size of a request, and of a reply of Attend"),
+       SizeOption("max-queue-bytes", &ServerOptions::max_queue_bytes, kAtLeastOne,
+                  "Maximum bytes of waiting requests; also the maximum reply of AttendStream"),
        IntegerOption("max-queue-requests", &ServerOptions::max_queue_requests, kAtLeastOne,
                      "Maximum number of waiting requests"),
        DurationOption("max-queue-wait", &ServerOptions::max_queue_wait,
                       "Maximum estimated time to compute all waiting requests. The server refuses "
                       "further requests and tells their callers when to retry; 0: no request "
                       "waits for another"),
-       IntegerOption("max-reply-bytes", &ServerOptions::max_reply_bytes, kAtLeastOne,
-                     "Maximum memory of replies, from the acceptance of their requests until they "
-                     "are sent. A larger reply is accepted only while there is no other"),
+       SizeOption("max-reply-bytes", &ServerOptions::max_reply_bytes, kAtLeastOne,
+                  "Maximum memory of replies, from the acceptance of their requests until they "
+                  "are sent. A larger reply is accepted only while there is no other"),
        DurationOption(
            "reply-patience", &ServerOptions::reply_patience,
            "How long a caller may leave a reply unread while other replies need its memory"),
-       IntegerOption("max-cache-bytes", &ServerOptions::max_cache_bytes, kAtLeastOne,
-                     "Maximum memory of the keys and values of all sessions (Decode)"),
-       IntegerOption("prefix-cache-bytes", &ServerOptions::prefix_cache_bytes, kAtLeastZero,
-                     "Maximum part of --max-cache-bytes in which the first tokens of sequences are "
-                     "kept, for sequences that begin alike; 0: they are not kept"),
+       SizeOption("max-cache-bytes", &ServerOptions::max_cache_bytes, kAtLeastOne,
+                  "Maximum memory of the keys and values of all sessions (Decode)"),
+       SizeOption("prefix-cache-bytes", &ServerOptions::prefix_cache_bytes, kAtLeastZero,
+                  "Maximum part of --max-cache-bytes in which the first tokens of sequences are "
+                  "kept, for sequences that begin alike; 0: they are not kept"),
        IntegerOption("max-sessions", &ServerOptions::max_sessions, kAtLeastOne,
                      "Maximum number of open sessions"),
        DurationOption(
@@ -240,8 +240,8 @@ OptionSection Connections() {
                      "--health-listen. Further connections are closed at once"),
        IntegerOption("max-concurrent-streams", of(&Limits::max_streams), {1, 1'000'000},
                      "Maximum concurrent calls on one connection; more calls wait in the client"),
-       IntegerOption("max-header-bytes", of(&Limits::max_header_bytes), {1024, 1 << 20},
-                     "Maximum size of the headers of a call"),
+       SizeOption("max-header-bytes", of(&Limits::max_header_bytes), {1024, 1 << 20},
+                  "Maximum size of the headers of a call"),
        DurationOption("max-connection-age", of(&Limits::max_age),
                       "Age at which a connection stops taking new calls, so that its client "
                       "connects to other servers; 0: none"),

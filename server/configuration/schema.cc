@@ -15,10 +15,15 @@ using nlohmann::ordered_json;
 
 ordered_json SchemaOfValue(const Option& option) {
   switch (option.type) {
-    case Option::Type::kInteger: {
+    case Option::Type::kInteger:
+    case Option::Type::kSize: {
       ordered_json schema = {{"type", "integer"}, {"minimum", option.range.min}};
       if (option.range.max < std::numeric_limits<int64_t>::max()) {
         schema["maximum"] = option.range.max;
+      }
+      if (option.type == Option::Type::kSize) {
+        schema["type"] = {"integer", "string"};
+        schema["pattern"] = "^[0-9]+([kKMGT]|[KMGT]i)?B?$";
       }
       return schema;
     }

@@ -91,6 +91,11 @@ absl::Status WrongType(const std::string& expected, const json& found) {
 
 absl::StatusOr<std::string> ToText(const Option& option, const json& value) {
   switch (option.type) {
+    case Option::Type::kSize:
+      if (value.is_string()) {
+        return value.get<std::string>();
+      }
+      [[fallthrough]];
     case Option::Type::kInteger:
       if (double whole = 0;
           value.is_number_float() && std::modf(value.get<double>(), &whole) == 0) {
@@ -154,6 +159,10 @@ ordered_json ToJson(const Option& option, const std::string& text) {
   switch (option.type) {
     case Option::Type::kInteger: {
       const absl::StatusOr<int64_t> value = ParseInteger(text, Limits::min(), Limits::max());
+      return value.ok() ? ordered_json(*value) : ordered_json(text);
+    }
+    case Option::Type::kSize: {
+      const absl::StatusOr<int64_t> value = ParseSize(text, {0, Limits::max()});
       return value.ok() ? ordered_json(*value) : ordered_json(text);
     }
     case Option::Type::kNumber: {

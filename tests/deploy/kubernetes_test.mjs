@@ -69,6 +69,7 @@ const BROKEN = {
   a_queue_beyond_memory: ['dev', (o) => configure(o, { max_queue_bytes: 2 ** 33 }), 'rule', /what attend.json allows needs/],
   messages_beyond_memory: ['prod', (o) => configure(o, { max_message_bytes: 2 ** 30 }), 'rule', /what attend.json allows needs/],
   caches_beyond_memory: ['prod', (o) => configure(o, { max_cache_bytes: 3.6 * 2 ** 30 }), 'rule', /what attend.json allows needs/],
+  caches_with_a_unit_beyond_memory: ['prod', (o) => configure(o, { max_cache_bytes: '8Gi' }), 'rule', /what attend.json allows needs [0-9.]+ bytes/],
   small_requests_beyond_memory: ['dev', (o) => configure(o, { max_queue_requests: 2 ** 14 }), 'rule', /what attend.json allows needs/],
   half_a_core: ['dev', (o) => { Object.assign(pod(o).containers[0].resources, { requests: { cpu: '500m', memory: '2Gi' }, limits: { cpu: '500m', memory: '2Gi' } }); }, 'rule', /whole cores/],
   a_rule_without_expression: ['prod', (o) => { delete find(o, 'PrometheusRule').spec.groups[0].rules[0].expr; }, 'schema', /expr/],

@@ -91,9 +91,10 @@ function* resources({ container, config }) {
   if (quantity(requests?.cpu ?? 0) < quantity(limits?.cpu ?? 0)) yield 'resources: cpu: the thread budget is the limit, so the request must be as large';
   if (quantity(limits?.cpu ?? 0) % 1 !== 0) yield `resources: cpu: ${limits.cpu} throttles a thread: expected whole cores`;
   // The table of deploy/README.md. Models need the rest.
-  const waiting = Math.max(1.4 * config.max_queue_bytes, 2 ** 16 * (config.max_queue_requests ?? 8192));
-  const caches = config.max_cache_bytes + Math.max(config.max_cache_bytes / 4, 2 ** 28);
-  const needed = waiting + config.max_reply_bytes + caches + 8 * config.max_message_bytes + 81e3 * config.max_connections + 2 ** 29;
+  const size = (key) => quantity(String(config[key]).replace(/B$/, '')); // a B may follow the server's units
+  const waiting = Math.max(1.4 * size('max_queue_bytes'), 2 ** 16 * (config.max_queue_requests ?? 8192));
+  const caches = size('max_cache_bytes') + Math.max(size('max_cache_bytes') / 4, 2 ** 28);
+  const needed = waiting + size('max_reply_bytes') + caches + 8 * size('max_message_bytes') + 81e3 * config.max_connections + 2 ** 29;
   if (!(quantity(limits?.memory ?? 0) >= needed)) yield `resources: memory: what attend.json allows needs ${needed} bytes, found ${limits?.memory}`;
 }
 

@@ -26,6 +26,12 @@ WRONG = {
     "more than a day": {"grace_period": 1e6},
     "an empty path": {"tokens": ""},
     "half a thread": {"threads": 1.5},
+    "half a byte": {"max_queue_bytes": 0.5},
+    "a size with another unit": {"max_queue_bytes": "2GiB/s"},
+    "a size with a space": {"max_queue_bytes": "2 Gi"},
+    "a size with a sign": {"max_queue_bytes": "-2Gi"},
+    "a size of no byte": {"max_queue_bytes": 0},
+    "a unit for a count": {"max_queue_requests": "2K"},
 }
 RIGHT = {
     "nothing": {},
@@ -35,6 +41,8 @@ RIGHT = {
     "one address, not in a list": {"listen": "127.0.0.1:0"},
     "a duration in seconds": {"grace_period": 2.5},
     "a duration as text": {"grace_period": "1m30s"},
+    "a size in bytes": {"max_queue_bytes": 500000000},
+    "a size as text": {"max_queue_bytes": "500000000", "max_cache_bytes": "2Gi", "max_reply_bytes": "500MB"},
     "a share": {"otlp_endpoint": "http://localhost:4318", "trace_sample_ratio": 0.5},
 }
 

@@ -159,6 +159,49 @@ TEST_F(SettingsTest, WarnsOfUnknownVariablesButNotOfThoseThatKubernetesMakes) {
                           "ATTEND_METRICS_LISTEN"));
 }
 
+TEST_F(SettingsTest, ASizeMayHaveAUnit) {
+  const auto size = [](const std::string& text) {
+    const auto parsed = ParseCommandLine({"--max-cache-bytes=" + text});
+    EXPECT_THAT(parsed, IsOk()) << text;
+    return parsed.ok() ? parsed->options.max_cache_bytes : -1;
+  };
+  EXPECT_EQ(size("123"), 123);
+  EXPECT_EQ(size("123B"), 123);
+  EXPECT_EQ(size("2k"), 2000);
+  EXPECT_EQ(size("2K"), 2000);
+  EXPECT_EQ(size("2Ki"), 2048);
+  EXPECT_EQ(size("500MB"), 500'000'000);
+  EXPECT_EQ(size("3Mi"), 3 << 20);
+  EXPECT_EQ(size("10GB"), 10'000'000'000);
+  EXPECT_EQ(size("10GiB"), int64_t{10} << 30);
+  EXPECT_EQ(size("1T"), 1'000'000'000'000);
+  EXPECT_EQ(size("8388607Ti"), int64_t{8'388'607} << 40) << "the largest";
+  const auto parsed = Parse(R"({"prefix_cache_bytes": "1Gi", "max_cache_bytes": 2e9})", {},
+                            {{"ATTEND_MAX_QUEUE_BYTES", "5M"}});
+  ASSERT_THAT(parsed, IsOk());
+  EXPECT_EQ(parsed->options.prefix_cache_bytes, int64_t{1} << 30);
+  EXPECT_EQ(parsed->options.max_cache_bytes, 2'000'000'000);
+  EXPECT_EQ(parsed->options.max_queue_bytes, 5'000'000);
+  const auto printed = ParseCommandLine({"--print-config", "--max-queue-bytes=2Gi"});
+  ASSERT_THAT(printed, IsOk());
+  EXPECT_EQ(nlohmann::json::parse(printed->text)["max_queue_bytes"], int64_t{2} << 30);
+}
+
+TEST_F(SettingsTest, AWrongSizeIsNamedWithTheUnits) {
+  const std::string expected =
+      "expected 1 to 2147483647 bytes, as a whole number or one with a unit: K, M, G, T (powers of "
+      "1000) or Ki, Mi, Gi, Ti (powers of 1024), found ";
+  for (const std::string text : {"10GB", "0", "0Gi", "-1", "1.5G", "1 G", "Gi", "1Kib", "1BB",
+                                 "1gb", "1ki", "99999999999999999999", "9223372036854775807Ti"}) {
+    EXPECT_THAT(ParseCommandLine({"--max-message-bytes=" + text}),
+                StatusIs(kInvalid, "--max-message-bytes: " + expected + text));
+  }
+  EXPECT_THAT(Parse(R"({"max_message_bytes": "2Gi"})"),
+              StatusIs(kInvalid, path() + ": max_message_bytes: " + expected + "2Gi"));
+  EXPECT_THAT(ParseCommandLine({}, {{"ATTEND_MAX_MESSAGE_BYTES", "much"}}),
+              StatusIs(kInvalid, "ATTEND_MAX_MESSAGE_BYTES: " + expected + "much"));
+}
+
 TEST_F(SettingsTest, AShareIsANumber) {
   const auto parsed =
       Parse(R"({"otlp_endpoint": "http://localhost:4318", "trace_sample_ratio": 0.25})",
