@@ -73,19 +73,19 @@ void FlashAttention::MakeRotations(RotaryTables& tables) {
 }
 
 PackedHead FlashAttention::HeadOf(const Prepared& prepared, const HeadWork& work) const {
-  if (const auto& cached = prepared.sequence.cached; cached.has_value()) {
+  const Packer packer = work.rows->packer;
+  if (packer == Packer::kCache) {
+    const CachedKeyValues& cached = *prepared.sequence.cached;
     // An empty cache has no pages, and nothing reads them.
-    const HeadPage* pages = cached->pages.empty() ? nullptr : &cached->pages[work.kv_head];
-    return {pages, cached->num_kv_heads, cached->blocks_per_page, cached->storage};
+    const HeadPage* pages = cached.pages.empty() ? nullptr : &cached.pages[work.kv_head];
+    return {pages, cached.num_kv_heads, cached.blocks_per_page, cached.storage};
   }
   const KeyValueStorage storage = StorageOf(*prepared.plan);
-  if (prepared.keeps) {
-    return {.pages = &prepared.heads[work.kv_head], .storage = storage};
-  }
-  if (!work.rows->packs_ahead) {  // each key tile in the one page of a thread
+  if (packer == Packer::kTile) {  // each key tile in the one page of a thread
     return {.page_stride = 0, .blocks_per_page = kKeyTile / kKeyBlock, .storage = storage};
   }
-  return {.pages = &work.page, .storage = storage};
+  return {.pages = packer == Packer::kPackKeys ? &prepared.heads[work.kv_head] : &work.page,
+          .storage = storage};
 }
 
 int64_t FlashAttention::KeysNeeded(const RowRange& range) const {
@@ -121,7 +121,7 @@ void FlashAttention::AppendTiles(const HeadWork& work, std::vector<QueryTile>& t
   const int64_t end_head = (work.kv_head + 1) * group;
   for (int64_t head = work.kv_head * group; head < end_head;) {
     QueryTile tile = TileOf(prepared, HeadOf(prepared, work));
-    tile.packs_keys = prepared.packs_in_stages() && !work.rows->packs_ahead;
+    tile.packs_keys = work.rows->packer == Packer::kTile;
     tile.first_head = head;
     tile.num_heads = std::min(heads_per_tile, end_head - head);
     // The last rows of a causal sequence cost most. They come first, so that the threads end at
@@ -152,7 +152,7 @@ absl::Status FlashAttention::AttendPass(std::span<HeadWork> pass, int64_t packed
   for (HeadWork& work : pass) {
     const RowRange& range = work.rows->range;
     const Prepared& p = prepared_[range.sequence];
-    if (work.rows->packs_ahead) {
+    if (work.rows->packer == Packer::kStage) {
       const HeadLayout layout = p.LayOut(work.rows->keys);
       work.page = layout.At(memory);
       memory += layout.bytes;
@@ -174,7 +174,7 @@ absl::Status FlashAttention::AttendInPasses(std::span<const StageRows> stage,
   int64_t bytes = 0;
   for (const StageRows& rows : stage) {
     const Prepared& p = prepared_[rows.range.sequence];
-    const int64_t head_bytes = rows.packs_ahead ? p.LayOut(rows.keys).bytes : 0;
+    const int64_t head_bytes = rows.packer == Packer::kStage ? p.LayOut(rows.keys).bytes : 0;
     for (int64_t head = 0; head < p.num_kv_heads(); ++head) {
       if (!pass.empty() && (bytes + head_bytes > most_bytes || pass.size() == kMostHeads)) {
         RETURN_IF_ERROR(AttendPass(pass, bytes, slices));
@@ -224,8 +224,7 @@ void FlashAttention::PackAndAttendHead(std::span<const StageRows> stage, int64_t
   }
 }
 
-/// Estimates the number of floating point operations of `rows` for a key/value
-/// head.
+/// Estimates the number of floating point operations of `rows` for a key/value head.
 double FlashAttention::HeadFlops(const StageRows& rows) const {
   const Prepared& p = prepared_[rows.range.sequence];
   const auto pairs =
@@ -234,8 +233,8 @@ double FlashAttention::HeadFlops(const StageRows& rows) const {
 }
 
 /// Whether a thread packs one head at a time into its own memory and attends to it at once, while
-/// it is in the CPU cache: when there are enough heads for all threads, each of which fits into a
-/// slice.
+/// it is in the CPU cache, whatever the packer of its rows: when there are enough heads for all
+/// threads, each of which fits into a slice.
 bool FlashAttention::CanPackPrivately(std::span<const StageRows> stage,
                                       const Slices& slices) const {
   const int64_t threads = workspace_.pool().num_threads();
@@ -244,7 +243,7 @@ bool FlashAttention::CanPackPrivately(std::span<const StageRows> stage,
   for (const StageRows& rows : stage) {
     const Prepared& p = prepared_[rows.range.sequence];
     num_heads += p.num_kv_heads();
-    if (!p.packs_in_stages() || p.is_linear() || p.LayOut(rows.keys).bytes > kPrivateHeadBytes ||
+    if (!rows.packs() || p.is_linear() || p.LayOut(rows.keys).bytes > kPrivateHeadBytes ||
         (slices.yield != nullptr && HeadFlops(rows) > most_flops)) {
       return false;
     }
@@ -266,18 +265,22 @@ absl::Status FlashAttention::AttendPrivately(std::span<const StageRows> stage,
   });
 }
 
-/// Whether each key is used by one tile alone, which then packs it. Packed ahead, the keys of a
-/// long head would be written to memory and read again for a few rows.
+/// Whether one tile alone needs each key, and may pack it (Packer::kTile). Packed by the stage, the
+/// keys of a long head would be written to memory and read again for a few rows.
 bool FlashAttention::TilesPack(const RowRange& range) const {
   const Prepared& p = prepared_[range.sequence];
   return !p.is_cached() && !p.is_linear() && range.rows * p.sequence.group() <= kQueryTile;
 }
 
 FlashAttention::StageRows FlashAttention::StageRowsOf(const RowRange& range) const {
-  if (!prepared_[range.sequence].packs_in_stages()) {
-    return {range};
+  const Prepared& p = prepared_[range.sequence];
+  if (p.is_cached()) {
+    return {range, Packer::kCache};
   }
-  return {range, KeysNeeded(range), !TilesPack(range)};
+  if (p.keeps) {
+    return {range, Packer::kPackKeys};
+  }
+  return {range, TilesPack(range) ? Packer::kTile : Packer::kStage, KeysNeeded(range)};
 }
 
 absl::Status FlashAttention::Attend(const Stage& stage, const Slices& slices) {

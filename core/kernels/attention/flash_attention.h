@@ -83,7 +83,6 @@ class FlashAttention {
 
     bool is_linear() const { return sequence.options.similarity == Similarity::kLinear; }
     bool is_cached() const { return sequence.cached.has_value(); }
-    bool packs_in_stages() const { return !keeps && !is_cached(); }
     int64_t num_kv_heads() const { return sequence.key.num_heads; }
     HeadLayout LayOut(int64_t keys) const {
       return LayOutHead(*plan, sequence.options.similarity, keys);
@@ -92,17 +91,27 @@ class FlashAttention {
     int64_t KeptBytes() const;
     bool MayKeep() const { return KeptBytes() <= kMostPadding * OwnBytes(); }
   };
+  /// Who packs the keys and values to which the rows of a sequence attend in a stage.
+  enum class Packer {
+    kCache,     // nobody: a cache holds them packed
+    kPackKeys,  // PackKeys has packed them, and they are kept from stage to stage
+    kStage,     // the stage, before it computes the query tiles
+    kTile,      // the query tile that alone needs them, a key tile at a time
+  };
   /// The rows of one sequence in a stage.
   struct StageRows {
     RowRange range;
-    int64_t keys = 0;          // to be packed for it in this stage
-    bool packs_ahead = false;  // before its tiles are computed, which otherwise pack them
+    Packer packer = Packer::kCache;
+    int64_t keys = 0;  // [0, keys) are packed in this stage
+
+    /// Returns whether the keys are packed in this stage, and for it alone.
+    bool packs() const { return packer == Packer::kStage || packer == Packer::kTile; }
   };
   /// The rows of a stage that attend to one key/value head.
   struct HeadWork {
     const StageRows* rows = nullptr;
     int64_t kv_head = 0;
-    HeadPage page = {};  // of the keys that the stage packs
+    HeadPage page = {};  // of the keys, with Packer::kStage
   };
 
   void MakeRotations(RotaryTables& tables);

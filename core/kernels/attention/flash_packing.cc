@@ -123,7 +123,7 @@ int64_t FlashAttention::OwnBytes(std::span<const StageRows> stage) const {
   int64_t own_bytes = 0;
   for (const StageRows& rows : stage) {
     const Prepared& p = prepared_[rows.range.sequence];
-    own_bytes += p.packs_in_stages() ? p.OwnBytes() : 0;
+    own_bytes += rows.packs() ? p.OwnBytes() : 0;
   }
   return own_bytes;
 }
