@@ -76,9 +76,9 @@ absl::StatusOr<Tensor> Embed(const v1::Model& model, Dtype dtype, const TokenIds
   return rows.ConvertedTo(dtype).ConvertedTo(Dtype::kF32);
 }
 
-/// Writes the rows of one sequence to their places; rows of padding stay 0.
-void Place(const SequenceSpan& span, reference::AttentionResult result, int64_t row_elements,
-           ExpectedAnswer& expected) {
+/// Adds the answer of one sequence: copies its rows to `span.first_row` on. Rows of padding stay 0.
+void AddAnswer(const SequenceSpan& span, reference::AttentionResult result, int64_t row_elements,
+               ExpectedAnswer& expected) {
   std::copy(result.output.begin(), result.output.end(),
             expected.output.begin() + span.first_row * row_elements);
   expected.weights.push_back(std::move(result.weights));
@@ -129,13 +129,13 @@ absl::StatusOr<ExpectedAnswer> ExpectedOfLayer(const v1::Model& model, Dtype dty
                      ReferenceOptionsOf(request, extents, static_cast<int64_t>(i), span));
     const Doubles query_rows = RowsOf(*rows, span.first_row, span.query_len, width);
     if (memory != nullptr && span.kv_len == 0) {
-      Place(span, AnswerWithoutKeys(layer, span.query_len), width, expected);
+      AddAnswer(span, AnswerWithoutKeys(layer, span.query_len), width, expected);
       continue;
     }
     const Doubles memory_rows =
         memory == nullptr ? Doubles() : RowsOf(*memory, span.first_kv_row, span.kv_len, width);
-    Place(span, reference::MultiHeadAttention(layer, query_rows, memory_rows, options), width,
-          expected);
+    AddAnswer(span, reference::MultiHeadAttention(layer, query_rows, memory_rows, options), width,
+              expected);
   }
   return expected;
 }
@@ -158,13 +158,14 @@ absl::StatusOr<ExpectedAnswer> ExpectedOfAttention(const AttendRequest& request,
     ASSIGN_OR_RETURN(const reference::Options options,
                      ReferenceOptionsOf(request, {std::ssize(sequences), num_heads, head_dim},
                                         static_cast<int64_t>(i), span));
-    Place(span,
-          reference::Attention(
-              extents, RowsOf(*input.query, span.first_row, span.query_len, num_heads * head_dim),
-              RowsOf(*input.key, span.first_kv_row, span.kv_len, num_kv_heads * head_dim),
-              RowsOf(*input.value, span.first_kv_row, span.kv_len, num_kv_heads * value_head_dim),
-              options),
-          num_heads * value_head_dim, expected);
+    AddAnswer(
+        span,
+        reference::Attention(
+            extents, RowsOf(*input.query, span.first_row, span.query_len, num_heads * head_dim),
+            RowsOf(*input.key, span.first_kv_row, span.kv_len, num_kv_heads * head_dim),
+            RowsOf(*input.value, span.first_kv_row, span.kv_len, num_kv_heads * value_head_dim),
+            options),
+        num_heads * value_head_dim, expected);
   }
   return expected;
 }

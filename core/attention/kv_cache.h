@@ -116,9 +116,10 @@ class KvCache {
   void SetPage(int64_t index, std::shared_ptr<KvPage> page);
   void SharePage(KvCache& other, int64_t index);
   int64_t page_tokens() const { return shape_.page_tokens; }
-  /// Returns the page if it may be written to: no other cache shares it, or none does any more. No
-  /// other cache can begin to share it meanwhile, since that takes this cache. Null: there is none.
-  /// `leaving` caches count as gone.
+  /// Returns page `index`, or the reserved page that replaces it, if this cache may write to it,
+  /// because no other cache shares it (any more), where `leaving` of them count as gone; otherwise,
+  /// and beyond the last page, null. No other cache can begin to share it meanwhile, since that
+  /// needs a call of this cache.
   const KvPage* OwnPage(int64_t index, int64_t leaving = 0) const;
   /// Returns the capacity of the page that Reserve must make, where `own` is the OwnPage; 0: the
   /// page stays as it is.

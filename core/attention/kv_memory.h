@@ -34,7 +34,8 @@ struct KvGrowth {
 /// count. They lie in slabs, each for pages of one size (SlabArena). A slab stays allocated
 /// as long as one of its pages is in use, so pages of many sizes may hold more memory than they
 /// count: all slabs together have at most a quarter more than the budget (at least 256 MiB more).
-/// Of each size in use one unused slab is kept, and one of the other sizes. Thread-safe.
+/// For each page size in use one unused slab is kept, and one more for all other sizes together.
+/// Thread-safe.
 class KvMemory {
  public:
   explicit KvMemory(size_t max_bytes = std::numeric_limits<size_t>::max())

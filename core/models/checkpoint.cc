@@ -102,13 +102,13 @@ absl::Status Checkpoint::AddFile(const std::string& path, const std::vector<std:
   size_t num_wanted = 0;
   for (const SafetensorsEntry& entry : file.entries()) {
     if (wanted == nullptr || std::binary_search(wanted->begin(), wanted->end(), entry.name)) {
-      places_[entry.name] = {&file, &entry};
+      tensors_[entry.name] = {&file, &entry};
       ++num_wanted;
     }
   }
   if (wanted != nullptr && num_wanted != wanted->size()) {
     const auto missing = std::find_if(wanted->begin(), wanted->end(),
-                                      [&](const auto& name) { return places_.count(name) == 0; });
+                                      [&](const auto& name) { return tensors_.count(name) == 0; });
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": tensor \"", *missing, "\": expected as the index says, found none"));
   }
@@ -134,30 +134,30 @@ absl::Status Checkpoint::AddIndex(const std::string& folder, const std::string& 
   return absl::OkStatus();
 }
 
-const Checkpoint::Place* Checkpoint::Locate(const std::string& name) const {
-  auto found = places_.find(name);
-  if (found == places_.end()) {
-    found = places_.find(prefix_ + name);
+const Checkpoint::IndexedTensor* Checkpoint::Find(const std::string& name) const {
+  auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    found = tensors_.find(prefix_ + name);
   }
-  return found == places_.end() ? nullptr : &found->second;
+  return found == tensors_.end() ? nullptr : &found->second;
 }
 
 Shape Checkpoint::ShapeOf(const std::string& name) const {
-  const Place* place = Locate(name);
-  return place == nullptr ? Shape() : place->entry->shape;
+  const IndexedTensor* tensor = Find(name);
+  return tensor == nullptr ? Shape() : tensor->entry->shape;
 }
 
 absl::StatusOr<StoredTensor> Checkpoint::Take(const std::string& name, const Shape& shape) {
-  Place* place = const_cast<Place*>(Locate(name));
-  if (place == nullptr) {
+  IndexedTensor* tensor = const_cast<IndexedTensor*>(Find(name));
+  if (tensor == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(files_.size() == 1 ? files_.front()->path() : folder_, ": tensor \"", name,
                      "\": expected shape ", ShapeText(shape), ", found none of that name"));
   }
-  const SafetensorsEntry& entry = *place->entry;
+  const SafetensorsEntry& entry = *tensor->entry;
   const auto error = [&](const std::string& text) {
     return absl::InvalidArgumentError(
-        absl::StrCat(place->file->path(), ": tensor \"", entry.name, "\": ", text));
+        absl::StrCat(tensor->file->path(), ": tensor \"", entry.name, "\": ", text));
   };
   const absl::StatusOr<Dtype> dtype = FloatDtype(entry.dtype);
   if (!dtype.ok()) {
@@ -168,11 +168,11 @@ absl::StatusOr<StoredTensor> Checkpoint::Take(const std::string& name, const Sha
         absl::StrCat("expected shape ", ShapeText(shape), ", found ", ShapeText(entry.shape)));
   }
   const size_t size_bytes = entry.end - entry.begin;
-  if (!place->is_used) {
-    place->is_used = true;
+  if (!tensor->is_used) {
+    tensor->is_used = true;
     used_bytes_ += static_cast<int64_t>(size_bytes);
   }
-  const std::byte* data = place->file->DataOf(entry);
+  const std::byte* data = tensor->file->DataOf(entry);
   if (entry.dtype.dtype == StoredDtype::kF64) {
     data = copies_.emplace_back(RoundToF32(data, size_bytes / sizeof(double))).data();
   } else if (reinterpret_cast<uintptr_t>(data) % SizeOf(*dtype) != 0) {
@@ -185,8 +185,8 @@ absl::StatusOr<StoredTensor> Checkpoint::Take(const std::string& name, const Sha
 
 std::vector<std::string> Checkpoint::UnusedTensors() const {
   std::vector<std::string> names;
-  for (const auto& [name, place] : places_) {
-    if (!place.is_used) {
+  for (const auto& [name, tensor] : tensors_) {
+    if (!tensor.is_used) {
       names.push_back(name);
     }
   }

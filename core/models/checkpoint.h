@@ -28,7 +28,7 @@ class Checkpoint {
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(const std::string& folder);
 
   void set_prefix(const std::string& prefix) { prefix_ = prefix; }
-  bool Has(const std::string& name) const { return Locate(name) != nullptr; }
+  bool Has(const std::string& name) const { return Find(name) != nullptr; }
   /// Returns the shape of a tensor; empty when there is no such tensor.
   Shape ShapeOf(const std::string& name) const;
   /// Returns the tensor and marks it as used. INVALID_ARGUMENT names the file when there is no such
@@ -42,7 +42,7 @@ class Checkpoint {
   int64_t used_bytes() const { return used_bytes_; }
 
  private:
-  struct Place {
+  struct IndexedTensor {
     const MappedSafetensors* file = nullptr;
     const SafetensorsEntry* entry = nullptr;
     bool is_used = false;
@@ -50,13 +50,13 @@ class Checkpoint {
 
   absl::Status AddFile(const std::string& path, const std::vector<std::string>* wanted);
   absl::Status AddIndex(const std::string& folder, const std::string& path);
-  const Place* Locate(const std::string& name) const;
+  const IndexedTensor* Find(const std::string& name) const;
 
   std::string folder_;
   std::string prefix_;
   std::vector<std::unique_ptr<MappedSafetensors>> files_;
-  std::map<std::string, Place> places_;
-  std::vector<AlignedBuffer> copies_;  // of tensors that are misaligned, or F64
+  std::map<std::string, IndexedTensor> tensors_;  // by stored name
+  std::vector<AlignedBuffer> copies_;             // of tensors that are misaligned, or F64
   int64_t used_bytes_ = 0;
 };
 

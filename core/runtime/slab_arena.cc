@@ -42,7 +42,7 @@ void SlabArena::AddSlab() {
   for (size_t i = slab.num_slots; i > 0; --i) {
     slab.free.push_back(slab.first + (i - 1) * slot_bytes_);
   }
-  slab.place = added.begin();
+  slab.list_position = added.begin();
   with_room_.splice(with_room_.begin(), added);
 }
 
@@ -62,7 +62,7 @@ SlabArena::Slot SlabArena::Take() {
     unused_ = nullptr;
   }
   if (slab.free.empty()) {
-    full_.splice(full_.begin(), with_room_, slab.place);
+    full_.splice(full_.begin(), with_room_, slab.list_position);
   }
   return slot;
 }
@@ -76,21 +76,21 @@ void SlabArena::GiveBack(const Slot& slot) {
   // slab each time.
   if (is_unused && unused_ != nullptr) {
     Unmap(slab);
-    list.erase(slab.place);
+    list.erase(slab.list_position);
     return;
   }
   if (is_unused) {
     unused_ = &slab;
   }
   if (is_unused || &list == &full_) {
-    with_room_.splice(is_unused ? with_room_.end() : with_room_.begin(), list, slab.place);
+    with_room_.splice(is_unused ? with_room_.end() : with_room_.begin(), list, slab.list_position);
   }
 }
 
 void SlabArena::ReleaseUnused() {
   if (unused_ != nullptr) {
     Unmap(*unused_);
-    with_room_.erase(unused_->place);
+    with_room_.erase(unused_->list_position);
     unused_ = nullptr;
   }
 }

@@ -9,16 +9,17 @@
 
 namespace attention {
 
-/// Allocates slots from slabs. The first slab has four slots, or 64 KiB of them; each new one has
-/// as many bytes as all before it, at most 16 MiB or one slot: few slots take little more memory
-/// than they have. Slabs of 2 MiB and more have huge pages. A slab without a slot in use is
-/// returned to the system, except for one. All calls take constant time, but for the system's. For
-/// one thread at a time.
+/// Allocates slots from slabs, which it maps. The first slab has four slots, or 64 KiB if that is
+/// more. Each new slab is as large as all before it together, so that few slots take little more
+/// memory than their own; but no slab is larger than 16 MiB or one slot, whichever is more. Slabs
+/// of 2 MiB and more have huge pages. A slab without a slot in use is returned to the system,
+/// except for one. Apart from system calls, each call takes constant time. For one thread at a
+/// time.
 class SlabArena {
  public:
-  /// The most bytes of a slab of slots that are no larger.
+  /// The largest slab, unless a single slot is larger.
   static constexpr size_t kSlabBytes = 8 * kHugePageBytes;
-  /// The fewest bytes of a slab.
+  /// The smallest slab.
   static constexpr size_t kLeastSlabBytes = size_t{64} << 10;
 
   struct Slab;
@@ -47,7 +48,7 @@ class SlabArena {
   size_t next_slab_bytes() const;
   /// Returns the bytes of all slabs.
   size_t mapped_bytes() const { return mapped_bytes_; }
-  /// Returns the slab that is kept without a slot in use to the system.
+  /// Gives back to the system the one slab that is kept although none of its slots is in use.
   void ReleaseUnused();
 
  private:
@@ -68,8 +69,8 @@ struct SlabArena::Slab {
   std::byte* first;
   size_t bytes;
   size_t num_slots;
-  std::vector<std::byte*> free;     // with room for every slot
-  std::list<Slab>::iterator place;  // in the list that holds it
+  std::vector<std::byte*> free;             // with room for every slot
+  std::list<Slab>::iterator list_position;  // in the list that holds it
 };
 
 }  // namespace attention

@@ -22,7 +22,7 @@ class IntegerMap {
     if (slots_.empty()) {
       return nullptr;
     }
-    const Slot& slot = slots_[Place(key, slots_)];
+    const Slot& slot = slots_[FindSlot(key, slots_)];
     return slot.key == key ? &slot.value : nullptr;
   }
 
@@ -32,7 +32,7 @@ class IntegerMap {
     if (4 * (size_ + 1) > 3 * slots_.size()) {
       Grow();
     }
-    Slot& slot = slots_[Place(key, slots_)];
+    Slot& slot = slots_[FindSlot(key, slots_)];
     if (slot.key != key) {
       slot = {key, std::move(value)};
       ++size_;
@@ -48,7 +48,7 @@ class IntegerMap {
   };
 
   /// Returns the index of the key's slot, or of the free slot where it belongs.
-  static size_t Place(uint64_t key, const std::vector<Slot>& slots) {
+  static size_t FindSlot(uint64_t key, const std::vector<Slot>& slots) {
     size_t index = absl::HashOf(key) & (slots.size() - 1);
     while (slots[index].key != key && slots[index].key != kFree) {
       index = (index + 1) & (slots.size() - 1);
@@ -60,7 +60,7 @@ class IntegerMap {
     std::vector<Slot> grown(slots_.empty() ? 16 : 2 * slots_.size());
     for (Slot& slot : slots_) {
       if (slot.key != kFree) {
-        grown[Place(slot.key, grown)] = std::move(slot);
+        grown[FindSlot(slot.key, grown)] = std::move(slot);
       }
     }
     slots_ = std::move(grown);

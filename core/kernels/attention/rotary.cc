@@ -14,8 +14,8 @@ namespace {
 
 using Rotation = std::complex<double>;
 
-/// A position is rotated by the start of its block of positions, then by its place in the block, so
-/// that few sines are computed.
+/// A position is rotated by the start of its block of positions, then by its offset in the block,
+/// so that few sines are computed.
 constexpr int64_t kBlock = 64;
 
 std::vector<double> Frequencies(const Rotary& rotary, int64_t dim) {
@@ -70,9 +70,9 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
     : dim_(rotary.dim == 0 ? head_dim : rotary.dim), values_(count * dim_) {
   const std::vector<double> frequencies = Frequencies(rotary, dim_);
   const int64_t pairs = dim_ / 2;
-  const int64_t num_places = std::min(kBlock, count);
-  std::vector<bool> is_known(num_places, false);
-  std::vector<Rotation> places(num_places * pairs);
+  const int64_t num_offsets = std::min(kBlock, count);
+  std::vector<bool> is_known(num_offsets, false);
+  std::vector<Rotation> offset_rotations(num_offsets * pairs);
   std::vector<Rotation> block(pairs);
   int64_t current_block = 0;
   for (int64_t row = 0; row < count; ++row) {
@@ -81,8 +81,9 @@ RotaryTable::RotaryTable(const Rotary& rotary, int64_t head_dim, int64_t first_p
       current_block = BlockOf(position);
       Rotate(frequencies, current_block * kBlock, block.data());
     }
-    const int64_t slot = row % kBlock;  // rows with the same slot have the same place
-    Rotation* rotation = places.data() + slot * pairs;
+    // Rows with the same slot have the same offset in their blocks.
+    const int64_t slot = row % kBlock;
+    Rotation* rotation = offset_rotations.data() + slot * pairs;
     if (!is_known[slot]) {
       Rotate(frequencies, position - current_block * kBlock, rotation);
       is_known[slot] = true;

@@ -78,11 +78,11 @@ void WeightRows::Add(const Candidate& candidate, Candidates& best) const {
     }
     return;
   }
-  auto place = best.all.end() - 1;
-  for (; place != best.all.begin() && place[-1].weight < candidate.weight; --place) {
-    *place = place[-1];
+  auto slot = best.all.end() - 1;
+  for (; slot != best.all.begin() && slot[-1].weight < candidate.weight; --slot) {
+    *slot = slot[-1];
   }
-  *place = candidate;
+  *slot = candidate;
   if (std::ssize(best.all) > sequence_.top_k) {
     best.all.pop_back();
   }

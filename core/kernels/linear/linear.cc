@@ -148,11 +148,11 @@ PackedLinear::Division PackedLinear::Divide(const Call& call) const {
 
 PackedLinear::Tile PackedLinear::TileAt(int64_t i, const Division& division,
                                         const Operand& input) const {
-  const Division::Place place = division.PlaceOf(i);
-  Tile tile{.kernels = place.row_tile + 1 == division.row_tiles ? division.last : division.whole,
-            .first_row = place.row_tile * kRowTile,
-            .block = place.block,
-            .is_first_of_stripe = place.row_tile == place.first_of_stripe};
+  const Division::Coordinates at = division.CoordinatesOf(i);
+  Tile tile{.kernels = at.row_tile + 1 == division.row_tiles ? division.last : division.whole,
+            .first_row = at.row_tile * kRowTile,
+            .block = at.block,
+            .is_first_of_stripe = at.row_tile == at.first_of_stripe};
   tile.input = {.rows = input.rows + tile.first_row * input.row_bytes,
                 .row_bytes = input.row_bytes,
                 .scales = input.scales == nullptr ? nullptr : input.scales + tile.first_row};
@@ -162,8 +162,8 @@ PackedLinear::Tile PackedLinear::TileAt(int64_t i, const Division& division,
   if (tile.kernels.widens_before) {
     const int64_t products =
         kColumnBlock / tile.kernels.columns * CeilDiv(in_features_, tile.kernels.chain);
-    tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (place.stripe_tiles * products);
-    tile.first_prefetch = (place.row_tile - place.first_of_stripe) * products * tile.prefetch_bytes;
+    tile.prefetch_bytes = static_cast<int64_t>(BlockBytes()) / (at.stripe_tiles * products);
+    tile.first_prefetch = (at.row_tile - at.first_of_stripe) * products * tile.prefetch_bytes;
   }
   return tile;
 }

@@ -42,16 +42,16 @@ struct PackedLinear::Division {
   int64_t first_block = 0;
   int64_t blocks = 0;
 
-  /// Where a tile lies.
-  struct Place {
-    int64_t first_of_stripe = 0;  // row tile
-    int64_t stripe_tiles = 0;     // the row tiles of this stripe
+  /// The coordinates of a tile.
+  struct Coordinates {
+    int64_t first_of_stripe = 0;  // the first row tile of its stripe
+    int64_t stripe_tiles = 0;     // the number of row tiles of its stripe
     int64_t row_tile = 0;
     int64_t block = 0;
   };
 
   int64_t tiles() const { return row_tiles * blocks; }
-  Place PlaceOf(int64_t tile) const {
+  Coordinates CoordinatesOf(int64_t tile) const {
     const int64_t first = tile / (stripe_tiles * blocks) * stripe_tiles;
     const int64_t count = std::min(stripe_tiles, row_tiles - first);
     const int64_t in_stripe = tile - first * blocks;
