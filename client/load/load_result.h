@@ -51,6 +51,7 @@ struct LoadPhases {
   Histogram receive_ns;
   /// The time from then until the request joined a batch.
   Histogram queue_ns;
+  /// The time from then until its last row was computed (Summary.compute_ns).
   Histogram compute_ns;
   /// The rest of the service time: encoding and sending the answer, and the way there and back.
   Histogram return_ns;

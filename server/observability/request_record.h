@@ -32,7 +32,7 @@ struct RequestRecord {
   int64_t total_ns = 0;    // from arrival until the transport had taken the whole answer
   int64_t receive_ns = 0;  // from the arrival of the call until the whole request was received
   int64_t queue_ns = 0;    // from then until a batch took it
-  int64_t compute_ns = 0;  // from then until its last row was computed
+  int64_t compute_ns = 0;  // from then until its last row was computed (BatchStats)
   int64_t send_ns = 0;     // from then until the transport had taken the whole answer
   /// Streams only: from arrival until the first row block was being sent.
   int64_t first_block_ns = 0;

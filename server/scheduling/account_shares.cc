@@ -3,11 +3,12 @@
 namespace attention {
 
 bool AccountShares::Allows(int64_t own, int64_t more, int64_t used, int64_t limit,
-                           double share_of_free) {
-  // One more than what stays free: an account may then have the last place of a small limit.
+                           double multiple_of_free) {
+  // One more than what stays free: an account may then have the last unit of a small limit.
   const double free =
       static_cast<double>(limit) - static_cast<double>(used) - static_cast<double>(more) + 1;
-  return own == 0 || static_cast<double>(own) + static_cast<double>(more) <= share_of_free * free;
+  return own == 0 ||
+         static_cast<double>(own) + static_cast<double>(more) <= multiple_of_free * free;
 }
 
 bool AccountShares::Allows(const std::string& account, int64_t more) const {

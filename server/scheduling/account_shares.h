@@ -1,4 +1,4 @@
-// How much each account holds of an amount that all callers share.
+// The share of each account in a main resource of the server: queue, replies, sessions, caches.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,33 @@
 
 namespace attention {
 
-/// One limit, and how much each account (RequestClass::account) holds of it. The rule is the same
-/// for time and bytes in the queue, replies, sessions and cache bytes: an account may hold eight
-/// times what it leaves free (dynamic thresholds: Choudhury & Hahne 1998). FairBudget has a
-/// stricter one, for what only few callers need at a time. An account that is alone may hold 8/9 of
-/// the limit. An account that holds nothing may take one amount of any size, since a large request
-/// could never run otherwise; callers check that one amount does not exceed the limit. Of a limit
-/// of at most eight an account may hold all. Not thread-safe.
+/// Counts how much of one limit each account (RequestClass::account) holds, and says whether it may
+/// have more. It is for what every request needs: time and bytes in the queue, memory of replies,
+/// sessions, and bytes of caches. An account that is alone there should get nearly all of the
+/// server, so the rule is generous: an account may hold eight times what it leaves free (dynamic
+/// thresholds: Choudhury & Hahne 1998).
+///
+///     held + more <= 8 * (limit - used - more + 1)
+///
+/// An account that is alone may thus hold 8/9 of the limit, and all of a limit of at most eight. An
+/// account that holds nothing may take one amount of any size, since a large request could never
+/// run otherwise; the caller checks that this amount does not exceed the limit.
+///
+/// FairBudget differs: its rule is stricter (half of the total for a holder that is alone, and no
+/// exception for the first amount), it keeps the total itself, gives each amount back by a
+/// destructor, and is thread-safe. This class only counts: its owner adds, removes and locks. Not
+/// thread-safe.
 class AccountShares {
  public:
   explicit AccountShares(int64_t limit) : limit_(limit) {}
 
-  static constexpr double kShareOfFree = 8;
+  /// How many times the free amount an account may hold.
+  static constexpr double kMultipleOfFree = 8;
 
   /// Returns whether, by the rule, an account that holds `own` may have `more`, where all accounts
-  /// together hold `used` of `limit`. An account that holds nothing may, however much it is.
+  /// together hold `used` of `limit`. Always true when `own` is 0.
   static bool Allows(int64_t own, int64_t more, int64_t used, int64_t limit,
-                     double share_of_free = kShareOfFree);
+                     double multiple_of_free = kMultipleOfFree);
   /// Returns whether the account may have `more`. The empty account may have anything.
   bool Allows(const std::string& account, int64_t more) const;
 

@@ -122,7 +122,7 @@ BatchOutcome BatchRunner::Run(const Batch& batch, const Interlude& interlude) {
       Contain("computing the batch", [&] { return Compute(batch, interlude, outcome, passed_ns); });
   const TimePoint end = clock_();
   outcome.is_complete = computed.ok();
-  outcome.compute_ns = Nanoseconds(end - batch.start) - passed_ns;
+  outcome.used_ns = Nanoseconds(end - batch.start) - passed_ns;
   for (const std::shared_ptr<Job>& job : batch.jobs) {
     job->Finish(StatusOfJob(computed, *job, end), StatsOf(batch, *job, end));
   }

@@ -14,9 +14,9 @@ namespace attention {
 struct BatchOutcome {
   /// Whether all rows were computed.
   bool is_complete = false;
-  /// The time from the start of the batch to its last row, without the time of other batches in
-  /// between.
-  int64_t compute_ns = 0;
+  /// The time that the batch had the machine: from its start to its last row, without the batches
+  /// that passed it. The jobs' BatchStats::compute_ns includes those.
+  int64_t used_ns = 0;
   /// The rows of the packed inputs beyond those of the jobs.
   int64_t padding_tokens = 0;
   /// The bytes copied from the jobs into the packed inputs.

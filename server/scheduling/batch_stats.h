@@ -7,9 +7,11 @@ namespace attention {
 
 /// The scheduler's measurements of a job. Durations in nanoseconds.
 struct BatchStats {
-  int64_t queue_ns = 0;    // from arrival until a batch took it
-  int64_t compute_ns = 0;  // from then until its last row was computed
-  uint64_t batch_id = 0;   // from 1; 0 when it never was in a batch
+  int64_t queue_ns = 0;  // from arrival until a batch took it
+  /// From then until its last row was computed, by the clock: batches that ran between the slices
+  /// of its own count too, unlike in BatchOutcome::used_ns.
+  int64_t compute_ns = 0;
+  uint64_t batch_id = 0;  // from 1; 0 when it never was in a batch
   int64_t batch_requests = 0;
   int64_t batch_sequences = 0;
   int64_t batch_tokens = 0;

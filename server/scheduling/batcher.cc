@@ -167,7 +167,7 @@ Batch Batcher::MakeBatch(std::vector<std::shared_ptr<Job>> taken) {
     return batch;
   }
   batch.start = calls_.clock();
-  batch.position = queue_.taken_start();
+  batch.start_tag = queue_.taken_start();
   size_t num_kept = 0;
   for (std::shared_ptr<Job>& job : taken) {
     if (IsLost(*job, batch.start)) {
@@ -205,11 +205,11 @@ Batch Batcher::Next() {
   }
 }
 
-Batch Batcher::NextBefore(double position, bool allows_long, const Batch& running) {
+Batch Batcher::NextBefore(double virtual_time, bool allows_long, const Batch& running) {
   const Sharing sharing(running, limits_.shared_rows);
   Selection selection(limits_, calls_);
   return MakeBatch(queue_.Take([&](const Job& job, const RequestQueue::Standing& standing) {
-    return standing.finish <= position &&
+    return standing.finish <= virtual_time &&
            (allows_long || job.description().flops <= limits_.max_flops) &&
            !sharing.Awaits(job.description()) && selection.Takes(job);
   }));

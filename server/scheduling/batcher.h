@@ -22,9 +22,9 @@ struct Batch {
   bool is_long = false;
   /// The time when the batch was formed.
   TimePoint start;
-  /// The position in the queue's order: the start tag of the first job that was taken, even if it
-  /// turned out to be lost.
-  double position = 0;
+  /// The start tag (RequestFlows) of the first job that was taken, even if it turned out to be
+  /// lost.
+  double start_tag = 0;
 };
 
 struct BatchLimits {
@@ -76,12 +76,12 @@ class Batcher {
   /// thread.
   Batch Next();
 
-  /// Forms a batch of the waiting jobs that may pass `running`: those that would be done by
-  /// `position` in the queue's order, which `running` has reached. With `allows_long` false, long
-  /// jobs are left out. When several jobs of `running` share a model's weights, further jobs of its
-  /// key wait for the next batch unless their priority is higher. The batch has no jobs when there
-  /// are none. Called by the thread that calls Next.
-  Batch NextBefore(double position, bool allows_long, const Batch& running);
+  /// Forms a batch of the waiting jobs that may pass `running`: those whose finish tags are at most
+  /// `virtual_time`, the tag that `running` has reached. With `allows_long` false, long jobs are
+  /// left out. When several jobs of `running` share a model's weights, further jobs of its key wait
+  /// for the next batch unless their priority is higher. The batch has no jobs when there are none.
+  /// Called by the thread that calls Next.
+  Batch NextBefore(double virtual_time, bool allows_long, const Batch& running);
 
   /// Forms a batch of the waiting jobs that take at most `max_ns` each by estimate, and at most
   /// `max_ns` together, with a higher priority than `running`, or the same unless `only_higher`.

@@ -69,12 +69,12 @@ absl::Status Executor::RefuseReply(const std::string& account, int64_t bytes) co
 absl::Status Executor::Submit(std::shared_ptr<Job> job) {
   const RequestClass& request_class = job->description().request_class;
   const TimePoint now = clock_();
-  const std::shared_ptr<HeldReply> part =
+  const std::shared_ptr<HeldReply> held =
       replies_.Take(request_class.account, job->reply_bytes(), job->GiveUpReply(), now);
-  if (part == nullptr) {
+  if (held == nullptr) {
     return RefuseReply(request_class.account, job->reply_bytes());
   }
-  job->HoldReply(part);
+  job->HoldReply(held);
   const BatchKey& key = job->description().key;
   WorkEstimate work = speed_.Estimate(key, job->description().flops);
   work.batch_ns = speed_.Estimate(key, batcher_.max_flops()).alone_ns;
@@ -180,7 +180,7 @@ void Executor::RunAt(size_t level, const Batch& batch) {
                                          : std::nullopt});
   };
   if (is_passable) {
-    queue_.SetPosition(batch.position);
+    queue_.SetVirtualTime(batch.start_tag);
   }
   announce(0);
   // A failure of batches that pass must not end the long batch.
@@ -213,11 +213,11 @@ void Executor::RunAt(size_t level, const Batch& batch) {
 bool Executor::LetOnePass(size_t level, const Batch& interrupted, int64_t used_ns) {
   batcher_.FinishLost();
   if (interrupted.is_long) {
-    const double position =
-        interrupted.position + static_cast<double>(used_ns) / ShareOf(HighestOf(interrupted));
-    queue_.SetPosition(position);
+    const double virtual_time =
+        interrupted.start_tag + static_cast<double>(used_ns) / ShareOf(HighestOf(interrupted));
+    queue_.SetVirtualTime(virtual_time);
     const Batch earlier =
-        batcher_.NextBefore(position, /*allows_long=*/level + 1 < kLevels, interrupted);
+        batcher_.NextBefore(virtual_time, /*allows_long=*/level + 1 < kLevels, interrupted);
     if (!earlier.jobs.empty()) {
       RunAt(level, earlier);
       return true;
@@ -246,8 +246,8 @@ void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
     }
     // A batch that was given up tells too that it takes longer than expected. Without these, only
     // the fast ones would count when deadlines are short.
-    if (outcome.is_complete || outcome.compute_ns > ExpectedTime(batch).count()) {
-      speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.compute_ns);
+    if (outcome.is_complete || outcome.used_ns > ExpectedTime(batch).count()) {
+      speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.used_ns);
     }
   });
   if (!learned.ok()) {
@@ -259,7 +259,7 @@ void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
   statistics_.batch_requests += std::ssize(batch.jobs);
   statistics_.batch_tokens += batch.tokens;
   statistics_.padding_tokens += outcome.padding_tokens;
-  statistics_.busy_ns += outcome.compute_ns;
+  statistics_.busy_ns += outcome.used_ns;
   statistics_.copied_bytes += outcome.copied_bytes;
   statistics_.rows.Observe(batch.tokens);
   statistics_.requests.Observe(std::ssize(batch.jobs));

@@ -70,8 +70,8 @@ struct ScoreOutputs {
   std::vector<float*> layer_weights = {};
 };
 
-/// The rows of a whole stack that earlier computations left, as in ModelSequence, and the
-/// destination of those that it leaves.
+/// For a whole stack and the prefix cache, as in ModelSequence: the hidden states of the cached
+/// tokens (input), and the memory for the hidden states of the computed ones (output).
 struct EarlierRows {
   MatrixView earlier = {};
   float* hidden_states = nullptr;
@@ -154,9 +154,10 @@ class Job {
 
   /// Returns the size of the reply's memory in bytes.
   virtual int64_t reply_bytes() const { return 0; }
-  /// Keeps `part` as long as the reply's memory exists or may exist, and calls its SetComputed when
-  /// the reply has been computed. Called before the job is queued.
-  virtual void HoldReply(const std::shared_ptr<HeldReply>& /*part*/) {}
+  /// Keeps `held`, the reply's bytes in the ReplyBudget, as long as the reply's memory exists or
+  /// may exist, and calls its SetComputed when the reply has been computed. Called before the job
+  /// is queued.
+  virtual void HoldReply(const std::shared_ptr<HeldReply>& /*held*/) {}
   /// Returns a function that ends the sending of a reply that its caller does not read. The
   /// function may be called after the job's end.
   virtual std::function<void()> GiveUpReply() {

@@ -11,9 +11,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// The share of the free amount that a tenant may hold. It is less than an account's, so that one
-// tenant of an account leaves room for another.
-constexpr double kShareOfTenant = 4;
+// How many times the free amount a tenant may hold. This is less than an account may hold
+// (AccountShares::kMultipleOfFree), so that one tenant of an account leaves room for another.
+constexpr double kMultipleOfTenant = 4;
 
 // Returns how much longer than expected a wait may be: a quarter of it, and the time of a batch,
 // since a job ends with the batch that it is in.
@@ -46,8 +46,8 @@ std::string TextOf(const QueueState& held) {
 
 int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
   const bool is_short = candidate.work.added_ns <= kShortNs;
-  const RequestFlows::Place place = flows_.PlaceOf(candidate.request_class, is_short);
-  const auto wait_ns = static_cast<int64_t>(place.waiting_ns);
+  const RequestFlows::NextJob next = flows_.NextJobOf(candidate.request_class, is_short);
+  const auto wait_ns = static_cast<int64_t>(next.waiting_ns);
   const int64_t running_ns = std::max<int64_t>(0, Nanoseconds(running_.until - candidate.now));
   const bool waits_to_share = running_.shared_key.has_value() && candidate.key != nullptr &&
                               *candidate.key == *running_.shared_key;
@@ -60,7 +60,7 @@ int64_t RequestQueue::WaitOf(const Candidate& candidate) const {
   // The job passes the running batch when that has reached the end of the job: see
   // Batcher::NextBefore.
   const double ahead =
-      place.start - flows_.virtual_time() +
+      next.start - flows_.virtual_time() +
       static_cast<double>(candidate.work.added_ns) / ShareOf(candidate.request_class.priority);
   const double passing_ns = static_cast<double>(kShortNs) + ahead * ShareOf(*running_.passable);
   return wait_ns + std::min(running_ns, static_cast<int64_t>(std::min(passing_ns, 1e18)));
@@ -102,7 +102,7 @@ absl::Status RequestQueue::SpreadRetries(const Candidate& candidate, const absl:
 
 int64_t RequestQueue::CountedNs(int64_t added_ns) const {
   const auto share_ns = static_cast<int64_t>(static_cast<double>(limits_.max_wait_ns) *
-                                             (kShareOfTenant / (kShareOfTenant + 1)));
+                                             (kMultipleOfTenant / (kMultipleOfTenant + 1)));
   // At least 1, so that with a limit of 0 no job waits for another.
   return std::min(added_ns, std::max<int64_t>(1, share_ns));
 }
@@ -168,7 +168,7 @@ absl::Status RequestQueue::CheckShare(const Candidate& candidate) const {
              RefusalReason::kQueueWait, "--max-queue-wait"}}) {
     const bool exceeds_account = !part.all.Allows(account, part.more);
     if (!exceeds_account && AccountShares::Allows(part.own_of_tenant, part.more, part.all.used(),
-                                                  part.all.limit(), kShareOfTenant)) {
+                                                  part.all.limit(), kMultipleOfTenant)) {
       continue;
     }
     const Holder holder =

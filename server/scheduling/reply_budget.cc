@@ -7,18 +7,17 @@ namespace attention {
 
 std::shared_ptr<HeldReply> ReplyBudget::Take(const std::string& account, int64_t bytes,
                                              std::function<void()> give_up, TimePoint now) {
-  // The part is made before the lock is taken, since its destructor takes it; a part without bytes
-  // has no effect.
-  auto part = std::make_shared<HeldReply>(state_, account, std::move(give_up));
+  // Made before the lock is taken, which its destructor takes. Without bytes it has no effect.
+  auto held = std::make_shared<HeldReply>(state_, account, std::move(give_up));
   {
     MutexLock lock(state_->mutex);
     const int64_t used = state_->shares.used();
     if (used == 0 || (used + bytes <= state_->max_bytes && state_->shares.Allows(account, bytes))) {
       state_->shares.Prepare(account);
-      part->place_ = state_->parts.insert(state_->parts.end(), part.get());
-      part->bytes_ = bytes;
+      held->list_position_ = state_->replies.insert(state_->replies.end(), held.get());
+      held->bytes_ = bytes;
       state_->shares.Add(account, bytes);
-      return part;
+      return held;
     }
   }
   GiveUpOverdue(now);
@@ -29,11 +28,12 @@ void ReplyBudget::GiveUpOverdue(TimePoint now) {
   std::vector<std::function<void()>> overdue;
   {
     MutexLock lock(state_->mutex);
-    overdue.reserve(state_->parts.size());  // so that nothing throws when a function has been taken
-    for (HeldReply* const part : state_->parts) {
-      if (part->computed_.has_value() && now - *part->computed_ >= patience_) {
-        overdue.push_back(std::move(part->give_up_));
-        part->computed_.reset();
+    overdue.reserve(
+        state_->replies.size());  // so that nothing throws when a function has been taken
+    for (HeldReply* const reply : state_->replies) {
+      if (reply->computed_.has_value() && now - *reply->computed_ >= patience_) {
+        overdue.push_back(std::move(reply->give_up_));
+        reply->computed_.reset();
       }
     }
   }
@@ -67,7 +67,7 @@ HeldReply::~HeldReply() {
   }
   MutexLock lock(state_->mutex);
   state_->shares.Remove(account_, *bytes_);
-  state_->parts.erase(place_);
+  state_->replies.erase(list_position_);
 }
 
 void HeldReply::SetComputed(TimePoint now) {

@@ -26,7 +26,7 @@ class ReplyBudget {
   ReplyBudget(int64_t max_bytes, std::chrono::nanoseconds patience)
       : patience_(patience), state_(std::make_shared<State>(max_bytes)) {}
 
-  /// Takes the bytes of one reply, until the part is destroyed, which may be after the budget.
+  /// Takes the bytes of one reply, until the HeldReply is destroyed, which may be after the budget.
   /// Returns null when they do not fit, or exceed the account's share; then it also calls
   /// GiveUpOverdue, so that a later reply may fit. A reply that is larger than the budget fits when
   /// there is no other. `give_up` may be called after the reply's end.
@@ -50,7 +50,7 @@ class ReplyBudget {
     const int64_t max_bytes;
     Mutex mutex;
     AccountShares shares ABSL_GUARDED_BY(mutex){max_bytes};
-    std::list<HeldReply*> parts ABSL_GUARDED_BY(mutex);
+    std::list<HeldReply*> replies ABSL_GUARDED_BY(mutex);
   };
 
   const std::chrono::nanoseconds patience_;
@@ -77,7 +77,7 @@ class HeldReply {
   const std::string account_;
   std::optional<int64_t> bytes_;  // null: it holds nothing
   // Guarded by the state's lock, which annotations cannot express.
-  std::list<HeldReply*>::iterator place_;
+  std::list<HeldReply*>::iterator list_position_;
   std::function<void()> give_up_;
   std::optional<TimePoint> computed_;
 };

@@ -75,20 +75,21 @@ double RequestFlows::StartOf(const RequestFlow& flow) const {
   return std::max(virtual_time_, flow.last_finish);
 }
 
-RequestFlows::Place RequestFlows::PlaceOf(const RequestClass& request_class, bool is_short) const {
+RequestFlows::NextJob RequestFlows::NextJobOf(const RequestClass& request_class,
+                                              bool is_short) const {
   const Key key = KeyOf(request_class);
   const auto own = flows_.find(key);
-  Place place = {.start = own == flows_.end() ? virtual_time_ : StartOf(own->second)};
+  NextJob next = {.start = own == flows_.end() ? virtual_time_ : StartOf(own->second)};
   for (const auto& [other, flow] : flows_) {
     const auto work_ns = static_cast<double>(is_short ? flow.short_ns : flow.work_ns);
-    if (other == key || flow.last_finish <= place.start) {
-      place.waiting_ns += work_ns;
-    } else if (place.start > virtual_time_) {  // the part of the flow that precedes it
-      place.waiting_ns +=
-          work_ns * (place.start - virtual_time_) / (flow.last_finish - virtual_time_);
+    if (other == key || flow.last_finish <= next.start) {
+      next.waiting_ns += work_ns;
+    } else if (next.start > virtual_time_) {  // the part of the flow that precedes it
+      next.waiting_ns +=
+          work_ns * (next.start - virtual_time_) / (flow.last_finish - virtual_time_);
     }
   }
-  return place;
+  return next;
 }
 
 void RequestFlows::ForgetIdle() {

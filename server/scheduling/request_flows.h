@@ -23,9 +23,14 @@ struct RequestFlow {
 };
 
 /// Start-time fair queueing (Goyal, Vin & Cheng 1996) over flows, which are the tenants of each
-/// priority, in units of estimated work. An account has at most kMaxFlowsOfAccount flows in each
-/// priority: one for each tenant, and the last for all others. A flow is kept as long as it has
-/// jobs, or a finish tag that the running batch has not reached. Not thread-safe.
+/// priority, in units of estimated work:
+///
+///     start tag  = max(virtual time, finish tag of the flow's job before)
+///     finish tag = start tag + estimated ns / share of the priority
+///
+/// Jobs are taken in the order of their start tags. An account has at most kMaxFlowsOfAccount flows
+/// in each priority: one for each tenant, and the last for all others. A flow is kept as long as it
+/// has jobs, or a finish tag that the running batch has not reached. Not thread-safe.
 class RequestFlows {
  public:
   /// The maximum number of flows of an account in a priority, whatever the number of its tenants.
@@ -35,7 +40,7 @@ class RequestFlows {
   using Key = std::tuple<Priority, std::string, std::string>;  // priority, account, tenant
   using Iterator = std::map<Key, RequestFlow>::iterator;
 
-  /// Returns the tag that the running batch has reached.
+  /// Returns the virtual time: the tag that the running batch has reached.
   double virtual_time() const { return virtual_time_; }
   void set_virtual_time(double tag) { virtual_time_ = tag; }
   /// Forgets all tags when nothing waits and nothing runs.
@@ -48,13 +53,13 @@ class RequestFlows {
   /// Forgets the flow if it has no jobs, and the running batch has reached its finish tag.
   void Leave(Iterator flow);
 
-  /// The position of a job in the queue's order.
-  struct Place {
+  /// What the next job of a flow would find.
+  struct NextJob {
     double start = 0;       // its start tag
     double waiting_ns = 0;  // the work before it; with `is_short` only that of short jobs
   };
-  /// Returns the position that the next job of the class would have.
-  Place PlaceOf(const RequestClass& request_class, bool is_short) const;
+  /// Returns it for the next job of the class.
+  NextJob NextJobOf(const RequestClass& request_class, bool is_short) const;
   /// Returns the tag at which the flow's next job would start.
   double StartOf(const RequestFlow& flow) const;
 

@@ -96,15 +96,15 @@ void RequestQueue::Insert(JobPointer job, const WorkEstimate& work) {
   for (AccountShares* const shares : {&work_ns_, &counted_ns_, &bytes_, &requests_}) {
     shares->Prepare(request_class.account);  // so that counting below does not throw
   }
-  const RequestFlows::Iterator place = flows_.Enter(request_class);
-  RequestFlow& flow = place->second;
+  const RequestFlows::Iterator own_flow = flows_.Enter(request_class);
+  RequestFlow& flow = own_flow->second;
   const double share = flow.last_finish == 0 ? 1 : kMeanShare;  // 1: the first job
   flow.mean_ns += share * (static_cast<double>(work.added_ns) - flow.mean_ns);
   flow.mean_bytes += share * (static_cast<double>(description.size_bytes) - flow.mean_bytes);
   const double start = flows_.StartOf(flow);
   const double finish = start + static_cast<double>(std::max<int64_t>(1, work.added_ns)) /
                                     ShareOf(request_class.priority);
-  const Entry entry = {std::move(job), {work.added_ns, finish}, place};
+  const Entry entry = {std::move(job), {work.added_ns, finish}, own_flow};
   jobs_.emplace(Order(start, request_class.priority, next_arrival_++), entry);
   flow.last_finish = finish;
   delay_end_ = std::min({delay_end_, LatestStartOf(*entry.job), description.arrival + delay_});
@@ -195,9 +195,9 @@ double RequestQueue::taken_start() const {
   return taken_start_;
 }
 
-void RequestQueue::SetPosition(double position) {
+void RequestQueue::SetVirtualTime(double tag) {
   MutexLock lock(mutex_);
-  flows_.set_virtual_time(position);
+  flows_.set_virtual_time(tag);
 }
 
 void RequestQueue::CountEnd(const Job& job, bool is_late, TimePoint now) {

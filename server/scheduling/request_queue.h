@@ -37,7 +37,8 @@ struct QueueLimits {
 struct WorkEstimate {
   /// The time that it adds to a batch.
   int64_t added_ns = 0;
-  /// The time that it takes alone; 0 when it is not known.
+  /// The time that it takes alone; 0 when it is not known, or when the job is tried whatever the
+  /// estimate (DeadlineProbes).
   int64_t alone_ns = 0;
   /// The time of the largest batch that it may be in; 0 when it is not known.
   int64_t batch_ns = 0;
@@ -51,8 +52,8 @@ inline constexpr int64_t kShortNs = 10'000'000;
 struct RunningBatch {
   /// The estimated end.
   TimePoint until = {};
-  /// The priority of a long batch, which lets jobs pass between its slices, at the positions that
-  /// it reaches. Null: jobs wait until it ends.
+  /// The priority of a long batch, which lets jobs pass between its slices, at the tags that it
+  /// reaches. Null: jobs wait until it ends.
   std::optional<Priority> passable = {};
   /// The key of a batch whose jobs share a model's weights: jobs of this key wait until it ends.
   std::optional<BatchKey> shared_key = {};
@@ -126,11 +127,11 @@ class RequestQueue {
   std::vector<JobPointer> WaitAndTake(const Patience& patience,
                                       absl::FunctionRef<bool(const Job&)> select);
 
-  /// The estimate of a waiting job, and its position in the queue's order.
+  /// The estimate of a waiting job, and its finish tag.
   struct Standing {
     /// The time that the job adds to a batch.
     int64_t added_ns = 0;
-    /// The tag at which it would be done, if it had its own share of the machine.
+    /// Its finish tag: when it would be done if its flow always had its share of the machine.
     double finish = 0;
   };
   /// Takes the waiting jobs that `select` accepts, without waiting.
@@ -138,8 +139,9 @@ class RequestQueue {
   /// Returns the start tag of the first of the jobs that were taken last.
   double taken_start() const;
 
-  /// Sets the tag that the running batch has reached: later jobs start there, or after it.
-  void SetPosition(double position);
+  /// Sets the virtual time, the tag that the running batch has reached: later jobs start there, or
+  /// after it.
+  void SetVirtualTime(double tag);
 
   /// Takes the jobs that would be computed in vain, which the caller of this function finishes.
   /// Searches the queue at most once in kSweepInterval.

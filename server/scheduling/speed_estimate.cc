@@ -93,7 +93,7 @@ WorkEstimate SpeedEstimate::Estimate(const BatchKey& key, double flops) const {
   return {static_cast<int64_t>(added), static_cast<int64_t>(line.begin + added)};
 }
 
-void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_ns) {
+void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t used_ns) {
   if (flops <= 0) {
     return;  // the line describes only the time of operations
   }
@@ -102,7 +102,7 @@ void SpeedEstimate::Observe(const BatchKey& key, double flops, int64_t compute_n
   if (s.batches++ < kFirstBatches) {
     return;
   }
-  const auto ns = static_cast<double>(compute_ns);
+  const auto ns = static_cast<double>(used_ns);
   double decay = kDecay;
   if (s.weight > 0) {
     const Line line = LineOf(s);

@@ -35,8 +35,9 @@ class SpeedEstimate {
 
   /// Returns the estimate for a job of `flops` operations in a batch of this key.
   WorkEstimate Estimate(const BatchKey& key, double flops) const;
-  /// Counts a batch of this key that ran for `compute_ns`, to its end or until it was given up.
-  void Observe(const BatchKey& key, double flops, int64_t compute_ns);
+  /// Counts a batch of this key that had the machine for `used_ns` (BatchOutcome), to its end or
+  /// until it was given up.
+  void Observe(const BatchKey& key, double flops, int64_t used_ns);
 
  private:
   /// The sums over past batches.
