@@ -109,7 +109,7 @@ void PrefixCache::Extend(Trees::iterator tree, const ComputedTokens& tokens,
   }
   shares_.Prepare(tree->second.account);
   Leaves added;
-  added.emplace(Use(), Leaf{.tree = tree, .node = nullptr});
+  added.emplace(UseOrder(), Leaf{.tree = tree, .node = nullptr});
   PrefixTree::Node* const leaf = prefixes.Add(match, tokens, chunks, removed_.parts);
   if (!match.node->is_leaf()) {  // it may have been one
     leaves_.erase(UseOf(match.node));

@@ -144,12 +144,13 @@ class PrefixCache {
     int64_t counted = 0;
   };
   using Trees = std::map<Key, Owned>;
-  using Use = std::pair<uint64_t, const PrefixTree::Node*>;
+  /// The order of leaves: the least recently used first. No two leaves have one node.
+  using UseOrder = std::pair<uint64_t, const PrefixTree::Node*>;
   struct Leaf {
     Trees::iterator tree;
     PrefixTree::Node* node = nullptr;
   };
-  using Leaves = std::map<Use, Leaf>;
+  using Leaves = std::map<UseOrder, Leaf>;
   struct Removed {
     std::multimap<Key, Owned> trees;
     PrefixTree::Removed parts;
@@ -159,7 +160,7 @@ class PrefixCache {
   static Key KeyOf(const PrefixOwner& owner) {
     return {owner.model.get(), owner.storage, owner.account, owner.tenant};
   }
-  static Use UseOf(const PrefixTree::Node* node) { return {node->last_use, node}; }
+  static UseOrder UseOf(const PrefixTree::Node* node) { return {node->last_use, node}; }
   void Extend(Trees::iterator tree, const ComputedTokens& tokens, const HiddenChunks& chunks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Notes a use of the node and of those before it. Does not throw.
@@ -195,7 +196,7 @@ class PrefixCache {
   Trees trees_ ABSL_GUARDED_BY(mutex_);
   /// The number of trees of each model.
   std::map<std::weak_ptr<const Model>, int64_t, std::owner_less<>> models_ ABSL_GUARDED_BY(mutex_);
-  /// All leaves, the least recently used first.
+  /// All leaves.
   Leaves leaves_ ABSL_GUARDED_BY(mutex_);
   /// The bytes of all trees, by account.
   AccountShares shares_ ABSL_GUARDED_BY(mutex_){max_bytes_};

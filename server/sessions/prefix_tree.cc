@@ -145,12 +145,12 @@ PrefixTree::Node* PrefixTree::Add(const Match& match, const ComputedTokens& toke
     first = MakeChunks(rows.first(first.rows * d_model_), d_model_).front();
   }
   PrepareCount(*leaf);
-  auto& place = parent->children.emplace(leaf->ids.front(), nullptr).first->second;
+  auto& child = parent->children.emplace(leaf->ids.front(), nullptr).first->second;
   Count(*leaf);
   ++num_nodes_;
-  place = std::move(leaf);
-  ShareLastPages(*place, &removed);
-  return place.get();
+  child = std::move(leaf);
+  ShareLastPages(*child, &removed);
+  return child.get();
 }
 
 void PrefixTree::ShareLastPages(Node& descendant, Removed* removed) {
@@ -203,10 +203,10 @@ PrefixTree::Node* PrefixTree::Split(Node* node, int64_t at) {
   }
   node->hidden = std::move(rest);
   size_bytes_ -= IdBytes(*before);  // counted as the node's before, and again by Count(*before)
-  auto& place = node->parent->children.find(node->ids.front())->second;
+  auto& child = node->parent->children.find(node->ids.front())->second;
   Node* const added = before.get();
-  added->children.begin()->second = std::move(place);
-  place = std::move(before);
+  added->children.begin()->second = std::move(child);
+  child = std::move(before);
   node->parent = added;
   node->ids.erase(node->ids.begin(), node->ids.begin() + first_ids);
   ++num_nodes_;

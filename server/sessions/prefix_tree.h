@@ -114,9 +114,10 @@ class PrefixTree {
   int64_t num_nodes() const { return num_nodes_; }
 
  private:
+  /// The use of a page or a chunk in this tree.
   struct Use {
-    int64_t nodes = 0;
-    int64_t bytes = 0;
+    int64_t nodes = 0;  // that have it
+    int64_t bytes = 0;  // its size
   };
 
   /// Ancestors of the node that alone in the tree own their last page share the node's page
@@ -128,8 +129,10 @@ class PrefixTree {
   Node* Split(Node* node, int64_t at);
   /// Allocates the entries of uses_ that Count needs.
   void PrepareCount(const Node& node);
+  /// Adds a node to uses_ and size_bytes_, and takes it out again.
   void Count(const Node& node);
   void Uncount(const Node& node);
+  /// Takes `nodes` uses of a page or chunk out of the counts.
   void Drop(const void* memory, int64_t nodes);
 
   const int64_t d_model_;

@@ -44,42 +44,43 @@ SessionTable::~SessionTable() {
   }
   changed_.NotifyAll();
   expiry_.join();
-  TokenMap<ParkedUntil> forgotten;  // destroyed without the lock: their places leave the table
+  // Destroyed without the lock, which a session's slot takes when it is given back.
+  TokenMap<ParkedUntil> forgotten;
   MutexLock lock(mutex_);
   std::swap(forgotten, parked_);
 }
 
-absl::StatusOr<std::shared_ptr<SessionTable::Place>> SessionTable::Enter(
+absl::StatusOr<std::shared_ptr<SessionTable::Slot>> SessionTable::TakeSlot(
     const std::string& account) {
   absl::Status refused;
-  const auto places_of = [this](const std::string& other)
-                             ABSL_NO_THREAD_SAFETY_ANALYSIS { return places_.HeldBy(other); };
+  const auto slots_of = [this](const std::string& other)
+                            ABSL_NO_THREAD_SAFETY_ANALYSIS { return slots_.HeldBy(other); };
   do {
     {
       MutexLock lock(mutex_);
-      const bool has_room = places_.used() < limits_.max_sessions && places_.Allows(account, 1);
-      refused = has_room ? absl::OkStatus() : RefusePlace(account);
-      places_.Add(account, has_room ? 1 : 0);
+      const bool has_room = slots_.used() < limits_.max_sessions && slots_.Allows(account, 1);
+      refused = has_room ? absl::OkStatus() : RefuseSlot(account);
+      slots_.Add(account, has_room ? 1 : 0);
     }
     if (refused.ok()) {
       try {
-        return std::make_shared<Place>(*this, account);
+        return std::make_shared<Slot>(*this, account);
       } catch (...) {
         MutexLock lock(mutex_);
-        places_.Remove(account, 1);
+        slots_.Remove(account, 1);
         throw;
       }
     }
-  } while (EndOneParked(account, places_of));
+  } while (EndOneParked(account, slots_of));
   return refused;
 }
 
-absl::Status SessionTable::RefusePlace(const std::string& account) const {
-  const bool is_full = places_.used() >= limits_.max_sessions;
+absl::Status SessionTable::RefuseSlot(const std::string& account) const {
+  const bool is_full = slots_.used() >= limits_.max_sessions;
   const std::string found =
-      is_full ? absl::StrCat(places_.used(), " sessions are open")
-              : absl::StrCat(account, " has used its share of sessions, ", places_.HeldBy(account),
-                             " of the ", places_.used(), " that are open");
+      is_full ? absl::StrCat(slots_.used(), " sessions are open")
+              : absl::StrCat(account, " has used its share of sessions, ", slots_.HeldBy(account),
+                             " of the ", slots_.used(), " that are open");
   return Refuse(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("open: ", found, "; the maximum is ", limits_.max_sessions, " (--max-sessions)"),
@@ -193,7 +194,7 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
     }
     for (const auto& [_, until] : parked_) {
       until.parked.session->VisitPages([&](const CachePage& page) {
-        const std::string& owner = until.parked.place->account();
+        const std::string& owner = until.parked.slot->account();
         --pages.try_emplace(page.page, FreeablePage{owner, page.size_bytes, page.num_users})
               .first->second.num_users;
       });
@@ -211,7 +212,7 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
 
 bool SessionTable::EndOneParked(const std::string& account,
                                 absl::FunctionRef<int64_t(const std::string&)> bytes_of) {
-  Parked ended;  // destroyed without the lock, since it leaves the table and gives pages back
+  Parked ended;  // destroyed without the lock, since it gives its slot and its pages back
   MutexLock lock(mutex_);
   const int64_t own = bytes_of(account);
   const EndOrder::Ends::value_type* const first = ends_.First(
@@ -226,21 +227,21 @@ bool SessionTable::EndOneParked(const std::string& account,
 
 SessionTable::Parked SessionTable::RemoveParked(TokenMap<ParkedUntil>::iterator found) {
   const ParkedUntil& until = found->second;
-  ends_.Remove(until.parked.place->account(), until.end, found->first, until.bytes);
+  ends_.Remove(until.parked.slot->account(), until.end, found->first, until.bytes);
   return parked_.Remove(found).parked;
 }
 
-void SessionTable::Leave(const std::string& account) {
+void SessionTable::GiveSlotBack(const std::string& account) {
   MutexLock lock(mutex_);
-  places_.Remove(account, 1);
+  slots_.Remove(account, 1);
 }
 
 void SessionTable::Park(const std::string& token, Parked parked) {
   const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
   int64_t bytes = 0;
   parked.session->VisitPages([&](const CachePage& page) { bytes += page.size_bytes; });
-  // Made without the lock: if there is no memory for it, the session ends and leaves the table.
-  EndOrder order(parked.place->account(), end, token, bytes);
+  // Made without the lock: if there is no memory for it, the session ends and gives its slot back.
+  EndOrder order(parked.slot->account(), end, token, bytes);
   TokenMap<ParkedUntil> entry(token, ParkedUntil{std::move(parked), end, bytes});
   MutexLock lock(mutex_);
   ends_.Merge(order);
@@ -328,7 +329,7 @@ std::string SessionTable::MakeResumeToken() {
 
 SessionStatistics SessionTable::statistics() const {
   MutexLock lock(mutex_);
-  return {.sessions = places_.used(),
+  return {.sessions = slots_.used(),
           .parked = parked_.size(),
           .cache_bytes = static_cast<int64_t>(memory_->used_bytes()),
           .max_cache_bytes = limits_.max_cache_bytes,
@@ -358,7 +359,7 @@ void SessionTable::Expire() {
     Parked over = RemoveParked(parked_.FindCurrent(first->second));
     ++expired_;
     mutex_.Unlock();
-    over = {};  // it leaves the table, and gives pages back
+    over = {};  // it gives its slot and its pages back
     mutex_.Lock();
   }
   mutex_.Unlock();

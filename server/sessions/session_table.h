@@ -58,13 +58,13 @@ class SessionTable {
   /// Ends the parked sessions. REQUIRES: no session is open.
   ~SessionTable();
 
-  /// The place of a session in the table, as long as the session lives.
-  class Place {
+  /// One of the max_sessions that an account takes for a session, as long as the session lives.
+  class Slot {
    public:
-    Place(SessionTable& table, const std::string& account) : table_(table), account_(account) {}
-    ~Place() { table_.Leave(account_); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    Slot(SessionTable& table, const std::string& account) : table_(table), account_(account) {}
+    ~Slot() { table_.GiveSlotBack(account_); }
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
 
     /// Returns the account in whose shares the session counts.
     const std::string& account() const { return account_; }
@@ -74,9 +74,9 @@ class SessionTable {
     const std::string account_;
   };
 
-  /// Makes a place. RESOURCE_EXHAUSTED, with a Refusal, when the limit of sessions is reached, or
+  /// Takes a slot. RESOURCE_EXHAUSTED, with a Refusal, when the limit of sessions is reached, or
   /// the account has used its share of them, and no parked session can make room.
-  absl::StatusOr<std::shared_ptr<Place>> Enter(const std::string& account);
+  absl::StatusOr<std::shared_ptr<Slot>> TakeSlot(const std::string& account);
 
   /// Returns the memory from which the caches of an account's sessions take their pages, which is
   /// at most the account's share.
@@ -94,10 +94,10 @@ class SessionTable {
   /// Returns the memory of all sessions besides their pages.
   FairBudget& table_bytes() { return table_bytes_; }
 
-  /// A session with its place, and what is needed to resume it.
+  /// A session with its slot, and what is needed to resume it.
   struct Parked {
     std::shared_ptr<Session> session;
-    std::shared_ptr<Place> place;
+    std::shared_ptr<Slot> slot;
     /// The tenant that is proven by a token or a certificate; empty: none is.
     std::string tenant = {};
     /// The token by which the session was resumed last, if its caller may not have got the new one;
@@ -173,7 +173,7 @@ class SessionTable {
     Waiters waiters = {};
   };
 
-  void Leave(const std::string& account);
+  void GiveSlotBack(const std::string& account);
   /// Removes a parked session. Allocates no memory.
   Parked RemoveParked(TokenMap<ParkedUntil>::iterator found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Does what EndOneParkedFor does, with any measure of what accounts have. Calls the measure
@@ -190,7 +190,7 @@ class SessionTable {
   /// if they may be ended, had made room.
   bool CouldFit(const std::string& account, const KvGrowth& growth, MayEndParked may_end_parked);
   int64_t CacheBytesOf(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status RefusePlace(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RefuseSlot(const std::string& account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   /// Ends the parked sessions whose time is over, and gives back the memory of removed prefixes.
   void Expire();
 
@@ -205,7 +205,7 @@ class SessionTable {
   Mutex reserving_;
   mutable Mutex mutex_ ABSL_ACQUIRED_AFTER(reserving_);
   CondVar changed_;
-  AccountShares places_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
+  AccountShares slots_ ABSL_GUARDED_BY(mutex_){limits_.max_sessions};
   /// The memories by account; those that no session uses are removed.
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
   TokenMap<ParkedUntil> parked_ ABSL_GUARDED_BY(mutex_);

@@ -96,12 +96,12 @@ class WatchCall final : public HealthListener,
     PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
     method_.calls.access.CountCall(context_);
-    absl::StatusOr<OpenStreams::Place> place = method_.calls.open_streams.Enter(context_, "Watch");
-    if (!place.ok()) {
-      Fail(place.status());
+    absl::StatusOr<OpenStreams::Slot> slot = method_.calls.open_streams.TakeSlot(context_, "Watch");
+    if (!slot.ok()) {
+      Fail(slot.status());
       return;
     }
-    place_ = *std::move(place);
+    slot_ = *std::move(slot);
     reception_.Begin(weak_from_this(), kMaxOpenMessageBytes);
     on_message_.ArmFor([&](void* tag) { stream_.Read(&message_, tag); });
   }
@@ -177,7 +177,7 @@ class WatchCall final : public HealthListener,
   const WatchMethod method_;
   const Visit visit_;
   Reception reception_;
-  OpenStreams::Place place_;
+  OpenStreams::Slot slot_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   grpc::ByteBuffer message_;

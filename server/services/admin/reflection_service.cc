@@ -74,12 +74,13 @@ class ReflectionCall final : public MessageReceiver,
     PostWithRetries([this] { Post(method_); });
     arrival_ = std::chrono::steady_clock::now();
     method_->calls.access.CountCall(context_);
-    absl::StatusOr<OpenStreams::Place> place = method_->calls.open_streams.Enter(context_, kMethod);
-    if (!place.ok()) {
-      Finish(place.status());
+    absl::StatusOr<OpenStreams::Slot> slot =
+        method_->calls.open_streams.TakeSlot(context_, kMethod);
+    if (!slot.ok()) {
+      Finish(slot.status());
       return;
     }
-    place_ = *std::move(place);
+    slot_ = *std::move(slot);
     Read();
   }
 
@@ -140,7 +141,7 @@ class ReflectionCall final : public MessageReceiver,
   const Visit visit_;
   Reception reception_;  // of a request, or of who takes the answer to it
   std::atomic<bool> is_sending_ = false;
-  OpenStreams::Place place_;
+  OpenStreams::Slot slot_;
   grpc::ServerContext context_;
   RawStream stream_{&context_};
   grpc::ByteBuffer message_;

@@ -64,28 +64,33 @@ void DuplexCall::WatchIdleness() {
     context_.AddInitialMetadata("attend-session-idle-timeout-ms",
                                 absl::StrCat(absl::ToInt64Milliseconds(idle.timeout())));
   }
-  idle_place_.Enter(idle, weak_from_this());
+  idle_registration_.Register(idle, weak_from_this());
 }
 
-void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                                bool only_if_idle) noexcept {
+void DuplexCall::EndWhenAnswered(const absl::Status& reason) noexcept {
+  {
+    MutexLock lock(mutex_);
+    if (closed_.has_value() || has_ended_) {
+      return;
+    }
+  }
+  Close(reason);
+}
+
+void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept {
   bool is_unread = false;
   {
     MutexLock lock(mutex_);
     // Close waits for running requests, of which the last may have been answered just now.
     const bool is_idle = running_ == unsent_ && last_activity_ <= before;
-    if ((only_if_idle && !is_idle) || closed_.has_value() || has_ended_) {
+    if (!is_idle || closed_.has_value() || has_ended_) {
       return;
     }
-    is_unread = only_if_idle && unsent_ > 0;
+    is_unread = unsent_ > 0;
   }
   if (is_unread) {
     is_unread_ = true;
     context_.TryCancel();
-    return;
-  }
-  if (!only_if_idle) {
-    Close(reason);
     return;
   }
   const absl::Status refused = ContainVoid("ending an idle stream", [&] { Refuse(reason); });

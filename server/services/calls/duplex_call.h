@@ -30,8 +30,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   virtual ~DuplexCall() = default;
   /// Ends the call with `status`, the failure of a handler. Does not throw.
   void OnFailure(const absl::Status& status) noexcept;
-  void EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                      bool only_if_idle) noexcept override;
+  void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept override;
+  void EndWhenAnswered(const absl::Status& reason) noexcept override;
   /// Returns whether the client is gone, or does not read answers any more.
   bool is_cancelled() const { return cancellation_.is_set(); }
   /// Cancels the call, whose session another stream resumes. Any thread, also after the call's end.
@@ -152,8 +152,8 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   void Take(const grpc::ByteBuffer& message);
   /// Returns the cost of handling the message. Holds its bytes if a side thread has to.
   absl::StatusOr<int64_t> ReserveIfLarge(const grpc::ByteBuffer& message);
-  /// Refuses a large message for which there is no memory. What cannot be told apart from other
-  /// requests without reading it, as compressed messages, ends the call.
+  /// Refuses a large message for which there is no memory. Ends the call if the message must be
+  /// read as a whole to tell which request it is, as a compressed message must.
   void RefuseRoom(const grpc::ByteBuffer& message, TimePoint arrival, const absl::Status& status);
   void TakeNow(const grpc::ByteBuffer& message, TimePoint arrival);
   /// Inflates a compressed message.
@@ -205,7 +205,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   bool is_closed_by_client_ = false;  // set when the end is being sent
   std::atomic<bool> is_finished_ = false;
   std::atomic<int> ends_known_ = 0;  // counts the calls of OnDone and OnFinish
-  IdleWatch::Place idle_place_;
+  IdleWatch::Registration idle_registration_;
 
   Mutex mutex_;
   std::list<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,7 +1,7 @@
 #include "server/services/calls/idle_watch.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
@@ -61,35 +61,34 @@ void IdleWatch::Check() {
   if (!is_on()) {
     return;
   }
-  EndIdleSince(
-      clock_() - absl::ToChronoNanoseconds(timeout_),
+  const TimePoint before = clock_() - absl::ToChronoNanoseconds(timeout_);
+  const absl::Status reason =
       absl::AbortedError(absl::StrCat("the stream had no request for ",
-                                      absl::FormatDuration(timeout_), " (--session-idle-timeout)")),
-      /*only_if_idle=*/true);
+                                      absl::FormatDuration(timeout_), " (--session-idle-timeout)"));
+  for (const std::shared_ptr<IdleStream>& stream : Streams()) {
+    stream->EndIfIdleSince(before, reason);
+  }
 }
 
 void IdleWatch::EndAll(const absl::Status& reason) {
-  EndIdleSince(TimePoint::max(), reason, /*only_if_idle=*/false);
+  for (const std::shared_ptr<IdleStream>& stream : Streams()) {
+    stream->EndWhenAnswered(reason);
+  }
 }
 
-void IdleWatch::EndIdleSince(TimePoint before, const absl::Status& reason, bool only_if_idle) {
-  // These owners release the streams without the lock, since the end of a stream takes it.
+std::vector<std::shared_ptr<IdleStream>> IdleWatch::Streams() {
   std::vector<std::shared_ptr<IdleStream>> streams;
-  {
-    MutexLock lock(mutex_);
-    streams.reserve(streams_.size());
-    for (const std::weak_ptr<IdleStream>& stream : streams_) {
-      streams.push_back(stream.lock());
+  MutexLock lock(mutex_);
+  streams.reserve(streams_.size());  // so that nothing throws while a stream is owned
+  for (const std::weak_ptr<IdleStream>& stream : streams_) {
+    if (std::shared_ptr<IdleStream> open = stream.lock()) {
+      streams.push_back(std::move(open));
     }
   }
-  for (const std::shared_ptr<IdleStream>& stream : streams) {
-    if (stream != nullptr) {
-      stream->EndIfIdleSince(before, reason, only_if_idle);
-    }
-  }
+  return streams;
 }
 
-void IdleWatch::Place::Enter(IdleWatch& watch, std::weak_ptr<IdleStream> stream) {
+void IdleWatch::Registration::Register(IdleWatch& watch, std::weak_ptr<IdleStream> stream) {
   std::list<std::weak_ptr<IdleStream>> added;
   added.push_back(std::move(stream));
   MutexLock lock(watch.mutex_);
@@ -102,7 +101,7 @@ void IdleWatch::Place::Enter(IdleWatch& watch, std::weak_ptr<IdleStream> stream)
   }
 }
 
-IdleWatch::Place::~Place() {
+IdleWatch::Registration::~Registration() {
   std::list<std::weak_ptr<IdleStream>> removed;  // freed without the lock
   if (watch_ != nullptr) {
     MutexLock lock(watch_->mutex_);

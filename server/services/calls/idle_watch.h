@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -19,18 +20,18 @@ namespace attention {
 /// A stream that can end between two requests.
 class IdleStream {
  public:
-  /// With `only_if_idle`, ends the stream with `reason` if nothing has happened on it since
-  /// `before`, and records that; cancels it if it waits for its client to take an answer. Without,
-  /// ends it when its running requests are answered. Any thread; does not block, and does not
-  /// throw.
-  virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                              bool only_if_idle) noexcept = 0;
+  /// Ends the stream with `reason` if nothing has happened on it since `before`, and records that;
+  /// cancels it if it waits for its client to take an answer. Any thread; does not block, and does
+  /// not throw.
+  virtual void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept = 0;
+  /// Ends the stream with `reason` when its running requests are answered. Threads as above.
+  virtual void EndWhenAnswered(const absl::Status& reason) noexcept = 0;
 
  protected:
   ~IdleStream() = default;
 };
 
-/// All open streams, of which it ends the idle ones from time to time. Thread-safe.
+/// Ends the idle ones of all open streams from time to time. Thread-safe.
 class IdleWatch {
  public:
   using Clock = std::function<TimePoint()>;
@@ -52,15 +53,15 @@ class IdleWatch {
   void EndAll(const absl::Status& reason);
 
   /// A stream's entry in the watch, until this is destroyed. A member of the stream.
-  class Place {
+  class Registration {
    public:
-    Place() = default;
-    ~Place();
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    Registration() = default;
+    ~Registration();
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
 
     /// Adds the stream to the watch, which outlives this. Called at most once.
-    void Enter(IdleWatch& watch, std::weak_ptr<IdleStream> stream);
+    void Register(IdleWatch& watch, std::weak_ptr<IdleStream> stream);
 
    private:
     IdleWatch* watch_ = nullptr;
@@ -69,7 +70,9 @@ class IdleWatch {
 
  private:
   void Run();
-  void EndIdleSince(TimePoint before, const absl::Status& reason, bool only_if_idle);
+  /// Returns the open streams. The caller releases them without the lock, which the end of a stream
+  /// takes.
+  std::vector<std::shared_ptr<IdleStream>> Streams();
 
   const absl::Duration timeout_;
   const Clock clock_;

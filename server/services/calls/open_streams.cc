@@ -11,18 +11,18 @@ constexpr int64_t kRetryStreamMs = 1000;
 
 }  // namespace
 
-absl::StatusOr<OpenStreams::Place> OpenStreams::Enter(const grpc::ServerContext& context,
-                                                      std::string_view rpc) {
+absl::StatusOr<OpenStreams::Slot> OpenStreams::TakeSlot(const grpc::ServerContext& context,
+                                                        std::string_view rpc) {
   const std::string account = AccountOf(Caller(), context);
-  Place place = places_.Take(account, 1);
-  if (place == nullptr) {
+  Slot slot = slots_.Take(account, 1);
+  if (slot == nullptr) {
     return Refuse(absl::StatusCode::kResourceExhausted,
-                  absl::StrCat(std::string(rpc), ": ", count(), " of ", places_.total(),
+                  absl::StrCat(std::string(rpc), ": ", count(), " of ", slots_.total(),
                                " streams without a token are open, and ", account,
                                " may hold at most as many as it leaves free"),
                   {.reason = RefusalReason::kLimit, .retry_after_ms = kRetryStreamMs});
   }
-  return place;
+  return slot;
 }
 
 }  // namespace attention

@@ -18,18 +18,18 @@ namespace attention {
 class OpenStreams {
  public:
   static constexpr int64_t kDefaultMax = 4096;
-  using Place = std::unique_ptr<FairBudget::Part>;
+  using Slot = std::unique_ptr<FairBudget::Part>;
 
-  explicit OpenStreams(int64_t max = kDefaultMax) : places_(max) {}
+  explicit OpenStreams(int64_t max = kDefaultMax) : slots_(max) {}
 
-  /// Takes a place, which the stream keeps while it is open. RESOURCE_EXHAUSTED, with a time to
+  /// Takes a slot, which the stream keeps while it is open. RESOURCE_EXHAUSTED, with a time to
   /// retry, when the caller's account has used its share. The error names `rpc`.
-  absl::StatusOr<Place> Enter(const grpc::ServerContext& context, std::string_view rpc);
+  absl::StatusOr<Slot> TakeSlot(const grpc::ServerContext& context, std::string_view rpc);
 
-  int64_t count() const { return places_.used(); }
+  int64_t count() const { return slots_.used(); }
 
  private:
-  FairBudget places_;
+  FairBudget slots_;
 };
 
 }  // namespace attention

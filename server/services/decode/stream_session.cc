@@ -94,7 +94,7 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   absl::StatusOr<SessionPlan> plan =
       PlanSession(open, models, {table_.memory(caller.account), table_.prefixes().page_tokens()});
   RETURN_IF_ERROR(caller.HideOtherModels(plan.status()));
-  ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Place> place, table_.Enter(caller.account));
+  ASSIGN_OR_RETURN(std::shared_ptr<SessionTable::Slot> slot, table_.TakeSlot(caller.account));
   ASSIGN_OR_RETURN(std::unique_ptr<FairBudget::Part> memory,
                    TakeTables(caller.account, PlanBytes(*plan)));
   auto session = std::make_shared<Session>(*std::move(plan), std::move(memory));
@@ -109,7 +109,7 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   }
   MutexLock lock(mutex_);
   session_ = std::move(session);
-  place_ = std::move(place);
+  slot_ = std::move(slot);
   resume_token_ = std::move(resume_token);
   return absl::OkStatus();
 }
@@ -141,7 +141,7 @@ absl::Status StreamSession::Resume(const DecodeAction& action, std::function<voi
   }
   MutexLock lock(mutex_);
   session_ = std::move(parked->session);
-  place_ = std::move(parked->place);
+  slot_ = std::move(parked->slot);
   resume_token_ = std::move(resume_token);
   earlier_token_ = std::move(earlier_token);
   return absl::OkStatus();
@@ -235,7 +235,7 @@ absl::Status StreamSession::Change(const v1::DecodeRequest& request, SessionSequ
   switch (request.action_case()) {
     case v1::DecodeRequest::kFork: {
       ASSIGN_OR_RETURN(std::unique_ptr<FairBudget::Part> tables,
-                       TakeTables(place_->account(), ForkBytes(sequence)));
+                       TakeTables(slot_->account(), ForkBytes(sequence)));
       return session_->Fork(sequence, request.fork().new_sequence(), std::move(tables));
     }
     case v1::DecodeRequest::kTruncate:
@@ -250,7 +250,7 @@ absl::Status StreamSession::Change(const v1::DecodeRequest& request, SessionSequ
 
 absl::Status StreamSession::SetCaches(SessionSequence& sequence, std::vector<KvCache> caches) {
   MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(sequence.tables, TakeTables(place_->account(), TableBytes(caches)));
+  ASSIGN_OR_RETURN(sequence.tables, TakeTables(slot_->account(), TableBytes(caches)));
   sequence.caches = std::move(caches);
   return absl::OkStatus();
 }
@@ -264,7 +264,7 @@ absl::Status StreamSession::Reserve(SessionSequence& sequence, int64_t tokens) {
   std::string account;
   {
     MutexLock lock(mutex_);
-    account = place_->account();
+    account = slot_->account();
   }
   return table_.ReserveFor(account, sequence.caches, tokens, MayEndParked::kYes);
 }
@@ -302,7 +302,7 @@ void StreamSession::LeaveForGood() {
   MutexLock lock(mutex_);
   if (resume_token_.empty()) {
     session_.reset();
-    place_.reset();
+    slot_.reset();
   }
 }
 
@@ -324,14 +324,14 @@ void StreamSession::ParkOrEnd(bool is_clean, const std::string& tenant) {
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
     const absl::Status parked = ContainVoid("keeping the session", [&] {
       table_.Park(resume_token_,
-                  {std::move(session_), std::move(place_), tenant, std::move(earlier_token_)});
+                  {std::move(session_), std::move(slot_), tenant, std::move(earlier_token_)});
     });
     if (!parked.ok()) {
       LogFailure(parked);
     }
   }
   session_.reset();
-  place_.reset();
+  slot_.reset();
 }
 
 }  // namespace attention

@@ -100,7 +100,7 @@ class StreamSession {
 
   Mutex mutex_;
   bool is_opening_ ABSL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<SessionTable::Place> place_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<SessionTable::Slot> slot_ ABSL_GUARDED_BY(mutex_);
   /// Guards the map of its sequences; the contents of a sequence belong to the action that makes it
   /// busy.
   std::shared_ptr<Session> session_ ABSL_GUARDED_BY(mutex_);

@@ -15,16 +15,20 @@ namespace {
 class FakeStream final : public IdleStream {
  public:
   explicit FakeStream(TimePoint touched) : touched_(touched) {}
-  void Enter(IdleWatch& watch, const std::shared_ptr<FakeStream>& self) {
-    place_.Enter(watch, self);
+  void Register(IdleWatch& watch, const std::shared_ptr<FakeStream>& self) {
+    registration_.Register(watch, self);
   }
-  void EndIfIdleSince(TimePoint before, const absl::Status& reason,
-                      bool /*only_if_idle*/) noexcept override {
-    if (!ended && touched_ <= before) {
-      ended = true;
-      why = reason;
+  void EndIfIdleSince(TimePoint before, const absl::Status& reason) noexcept override {
+    if (touched_ <= before) {
+      EndWhenAnswered(reason);
     }
     ++asked;
+  }
+  void EndWhenAnswered(const absl::Status& reason) noexcept override {
+    if (!ended) {
+      why = reason;
+      ended = true;
+    }
   }
 
   std::atomic<bool> ended = false;
@@ -33,20 +37,20 @@ class FakeStream final : public IdleStream {
 
  private:
   const TimePoint touched_;
-  IdleWatch::Place place_;
+  IdleWatch::Registration registration_;
 };
 
-std::shared_ptr<FakeStream> Enter(IdleWatch& watch, TimePoint touched) {
+std::shared_ptr<FakeStream> NewStream(IdleWatch& watch, TimePoint touched) {
   auto stream = std::make_shared<FakeStream>(touched);
-  stream->Enter(watch, stream);
+  stream->Register(watch, stream);
   return stream;
 }
 
 TEST(IdleWatchTest, EndsWhatWasIdleForTheWholeTime) {
   TimePoint now(std::chrono::hours(5));
   IdleWatch watch(absl::Hours(1), [&] { return now; });
-  const auto stream = Enter(watch, now);
-  const auto later = Enter(watch, now + std::chrono::minutes(1));
+  const auto stream = NewStream(watch, now);
+  const auto later = NewStream(watch, now + std::chrono::minutes(1));
   now += std::chrono::minutes(59);
   watch.Check();
   EXPECT_FALSE(stream->ended);
@@ -58,8 +62,8 @@ TEST(IdleWatchTest, EndsWhatWasIdleForTheWholeTime) {
 
 TEST(IdleWatchTest, ForgetsStreamsThatEnd) {
   IdleWatch watch(absl::Hours(1));
-  auto first = Enter(watch, TimePoint());
-  const auto second = Enter(watch, TimePoint());
+  auto first = NewStream(watch, TimePoint());
+  const auto second = NewStream(watch, TimePoint());
   first.reset();
   watch.Check();
   EXPECT_EQ(second->asked, 1);
@@ -68,14 +72,14 @@ TEST(IdleWatchTest, ForgetsStreamsThatEnd) {
 TEST(IdleWatchTest, AsksByItselfWhileStreamsAreOpen) {
   IdleWatch watch(absl::Milliseconds(16));
   watch.Start();
-  const auto stream = Enter(watch, TimePoint());
+  const auto stream = NewStream(watch, TimePoint());
   EXPECT_TRUE(Eventually([&] { return stream->asked >= 2; }));
 }
 
 TEST(IdleWatchTest, NeverEndsAnythingWhenItIsOff) {
   IdleWatch watch(absl::InfiniteDuration());
   watch.Start();
-  const auto stream = Enter(watch, TimePoint());
+  const auto stream = NewStream(watch, TimePoint());
   watch.Check();
   EXPECT_EQ(stream->asked, 0);
 }
@@ -83,7 +87,7 @@ TEST(IdleWatchTest, NeverEndsAnythingWhenItIsOff) {
 TEST(IdleWatchTest, EndsAllStreamsForAReason) {
   for (const absl::Duration timeout : {absl::Hours(1), absl::InfiniteDuration()}) {
     IdleWatch watch(timeout);
-    const auto stream = Enter(watch, std::chrono::steady_clock::now());
+    const auto stream = NewStream(watch, std::chrono::steady_clock::now());
     watch.EndAll(absl::UnavailableError("the reason"));
     EXPECT_EQ(stream->why, absl::UnavailableError("the reason"));
   }

@@ -181,7 +181,8 @@ TEST(ParkFailureTest, ASessionThatCannotBeKeptEndsAndLeavesTheTable) {
   for (int64_t n = 1; n < 10; ++n) {
     SCOPED_TRACE(n);
     SessionTable table({.max_sessions = 1});
-    SessionTable::Parked parked = {std::make_shared<Session>(SessionPlan()), *table.Enter(""), ""};
+    SessionTable::Parked parked = {std::make_shared<Session>(SessionPlan()), *table.TakeSlot(""),
+                                   ""};
     const std::string token = SessionTable::MakeResumeToken();
     SpareThisThread(false);
     FailNth(Resource::kHeap, n);

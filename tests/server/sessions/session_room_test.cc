@@ -59,9 +59,9 @@ class SessionRoomTest : public ::testing::Test {
   }
 
   void Park(std::shared_ptr<Session> session, const std::string& account = "a") {
-    auto place = table_.Enter(account);
-    ASSERT_THAT(place, IsOk());
-    table_.Park("token " + std::to_string(++parked_), {std::move(session), *std::move(place), ""});
+    auto slot = table_.TakeSlot(account);
+    ASSERT_THAT(slot, IsOk());
+    table_.Park("token " + std::to_string(++parked_), {std::move(session), *std::move(slot), ""});
   }
 
   void Keep(std::vector<KvCache>& caches, int32_t first_id, const std::string& account = "a") {
@@ -295,7 +295,7 @@ TEST_F(SessionRoomTest, ARefusedStepTakesNothing) {
 TEST_F(SessionRoomTest, AStepThatLacksSlabsEndsNoSession) {
   SessionTable table({.max_sessions = 100, .max_cache_bytes = int64_t{64} << 20});
   const std::vector<KvCache> slabs = FillWithSlabs(table.memory("b"), *table.memory(""));
-  table.Park("token", {NewSession(512), *table.Enter("a"), ""});
+  table.Park("token", {NewSession(512), *table.TakeSlot("a"), ""});
   absl::Status refused;
   std::vector<std::vector<KvCache>> others;
   for (int64_t num_heads = 200; num_heads < 220 && refused.ok(); ++num_heads) {

@@ -14,7 +14,7 @@ namespace attention {
 namespace {
 
 using ::testing::HasSubstr;
-using Places = std::vector<std::shared_ptr<SessionTable::Place>>;
+using Slots = std::vector<std::shared_ptr<SessionTable::Slot>>;
 
 constexpr int64_t kSessions = 100;
 constexpr int64_t kCacheBytes = 4 << 20;
@@ -22,23 +22,23 @@ constexpr int64_t kCacheBytes = 4 << 20;
 class SessionTableTest : public ::testing::Test {
  protected:
   // As many as it gets.
-  Places EnterAll(const std::string& account) {
-    Places places;
+  Slots EnterAll(const std::string& account) {
+    Slots slots;
     for (int i = 0; i < 2 * kSessions; ++i) {
-      if (auto place = table_.Enter(account); place.ok()) {
-        places.push_back(*std::move(place));
+      if (auto slot = table_.TakeSlot(account); slot.ok()) {
+        slots.push_back(*std::move(slot));
       }
     }
-    return places;
+    return slots;
   }
 
   void Park(const std::string& account, const std::string& token,
             absl::Duration time_to_live = absl::Hours(1)) {
-    auto place = table_.Enter(account);
-    ASSERT_THAT(place, IsOk());
+    auto slot = table_.TakeSlot(account);
+    ASSERT_THAT(slot, IsOk());
     SessionPlan plan;
     plan.time_to_live = time_to_live;
-    table_.Park(token, {std::make_shared<Session>(std::move(plan)), *std::move(place), "tenant"});
+    table_.Park(token, {std::make_shared<Session>(std::move(plan)), *std::move(slot), "tenant"});
   }
 
   absl::Status Resume(const std::string& token, const std::string& tenant = "tenant") {
@@ -68,10 +68,10 @@ class SessionTableTest : public ::testing::Test {
 };
 
 TEST_F(SessionTableTest, AnAccountLeavesPlacesForAnother) {
-  const Places greedy = EnterAll("greedy");
+  const Slots greedy = EnterAll("greedy");
   EXPECT_GE(greedy.size(), 85) << "nearly all";
   EXPECT_LE(greedy.size(), 90);
-  const absl::Status refused = table_.Enter("greedy").status();
+  const absl::Status refused = table_.TakeSlot("greedy").status();
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted,
                                 HasSubstr("open: greedy has used its share of sessions, ")));
   EXPECT_EQ(ReasonOf(refused), RefusalReason::kTenantShare);
@@ -96,7 +96,7 @@ TEST_F(SessionTableTest, WhatIsGivenBackIsFreeForAll) {
 
 TEST_F(SessionTableTest, WhoHasMoreDoesNotEndTheParkedSessionsOfOthers) {
   Park("modest", "token");
-  const Places greedy = EnterAll("greedy");
+  const Slots greedy = EnterAll("greedy");
   EXPECT_EQ(table_.statistics().parked, 1);
   const std::vector<KvCache> caches = FillMemory("greedy");
   EXPECT_FALSE(table_.EndOneParkedFor("greedy"));
@@ -137,7 +137,7 @@ TEST_F(SessionTableTest, WhoHasLessEndsAParkedSessionOfWhoHasMore) {
     Park("hoarder " + std::to_string(i % 20), "token " + std::to_string(i));
   }
   EXPECT_EQ(table_.statistics().sessions, kSessions);
-  EXPECT_THAT(table_.Enter("modest"), IsOk());
+  EXPECT_THAT(table_.TakeSlot("modest"), IsOk());
   EXPECT_EQ(table_.statistics().parked, kSessions - 1);
 }
 
@@ -146,11 +146,11 @@ TEST_F(SessionTableTest, WhoHasAsMuchDoesNotEndTheParkedSessionsOfOthers) {
   for (int i = 0; i < kEach; ++i) {
     Park("parker", "token " + std::to_string(i));
   }
-  Places places;
+  Slots slots;
   for (int i = kEach; i < kSessions; ++i) {
-    places.push_back(*table_.Enter("account " + std::to_string(i / kEach)));
+    slots.push_back(*table_.TakeSlot("account " + std::to_string(i / kEach)));
   }
-  EXPECT_FALSE(table_.Enter("account 1").ok());
+  EXPECT_FALSE(table_.TakeSlot("account 1").ok());
   EXPECT_EQ(table_.statistics().parked, kEach);
 }
 
