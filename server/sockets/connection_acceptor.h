@@ -90,7 +90,7 @@ class ConnectionAcceptor {
   bool HasRoom();
   /// Passes the connection on, or lets it wait.
   void PassOrHold(Waiting accepted);
-  /// Counts and reports a connection that finds no place among those that wait.
+  /// Counts and logs a connection that is closed because too many wait.
   void TurnAway(const std::string& host, int64_t waiting_of_host);
   /// Passes on the waiting connections that may be taken now, and closes those whose client has
   /// left.

@@ -90,17 +90,17 @@ Shape WeightsShape(const AttendPlan& plan, const NativeRequest& native) {
   return {plan.output_shape[0], num_heads, plan.output_shape[1], keys + extra_keys};
 }
 
-std::vector<WeightsPlace> WeightsPlaces(const AttendPlan& plan, const NativeRequest& native) {
-  std::vector<WeightsPlace> places;
-  places.reserve(plan.sequences.size());
+std::vector<WeightsRange> WeightsRanges(const AttendPlan& plan, const NativeRequest& native) {
+  std::vector<WeightsRange> ranges;
+  ranges.reserve(plan.sequences.size());
   for (size_t i = 0; i < plan.sequences.size(); ++i) {
     const int64_t first = i < native.rows.size() ? native.rows[i].first_row : 0;
-    places.push_back({.first_row = first,
+    ranges.push_back({.first_row = first,
                       .rows = plan.sequences[i].query.rows,
                       .first_key = plan.key.has_memory ? 0 : first,
                       .keys = plan.sequences[i].key.rows});
   }
-  return places;
+  return ranges;
 }
 
 absl::Status FindRegion(const InferLimits& limits, InferOutput& output) {
@@ -231,7 +231,7 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   plan.attend = *std::move(attend);
   plan.attend.extra_bytes = inputs.appended_bytes;
   PlaceRows(native, plan.attend);
-  plan.answer.weights_places = WeightsPlaces(plan.attend, native);
+  plan.answer.weights_ranges = WeightsRanges(plan.attend, native);
   plan.answer.extra_keys = WeightsLayerOf(plan.attend).extra_keys;
   RETURN_IF_ERROR(CompleteOutputs(native, limits, plan));
   return plan;

@@ -38,9 +38,10 @@ struct InferLimits {
 /// shared memory.
 int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory);
 
-/// The position of a sequence's weights, [heads, rows, keys] and the layer's extra keys, in the
-/// padded tensor.
-struct WeightsPlace {
+/// The rows and keys that the weights of a sequence take in the padded tensor of all weights,
+/// [batch_size, num_heads, query rows, keys + extra keys]. The extra keys follow in the last
+/// columns.
+struct WeightsRange {
   int64_t first_row = 0;
   int64_t rows = 0;
   int64_t first_key = 0;
@@ -64,7 +65,7 @@ struct InferAnswer {
   std::string id;
   /// The outputs; at least one.
   std::vector<InferOutput> outputs;
-  std::vector<WeightsPlace> weights_places;  // by sequence
+  std::vector<WeightsRange> weights_ranges;  // by sequence
   /// The number of extra keys of the weights' layer, which are the last columns of the weights.
   int64_t extra_keys = 0;
   /// Set when the request was computed.

@@ -21,14 +21,14 @@ constexpr char kCachedTokens[] = "cached_tokens";
 
 // Copies one sequence's table into the padded tensor, whose last columns are the layer's extra
 // keys.
-void PlaceWeights(const float* table, const WeightsPlace& place, int64_t extra_keys,
-                  const Shape& shape, float* padded) {
+void CopyWeights(const float* table, const WeightsRange& range, int64_t extra_keys,
+                 const Shape& shape, float* padded) {
   const int64_t keys = shape[3];
   for (int64_t head = 0; head < shape[1]; ++head) {
-    for (int64_t row = 0; row < place.rows; ++row) {
-      float* const target = padded + (head * shape[2] + place.first_row + row) * keys;
-      std::copy_n(table, place.keys, target + place.first_key);
-      table += place.keys;
+    for (int64_t row = 0; row < range.rows; ++row) {
+      float* const target = padded + (head * shape[2] + range.first_row + row) * keys;
+      std::copy_n(table, range.keys, target + range.first_key);
+      table += range.keys;
       std::copy_n(table, extra_keys, target + keys - extra_keys);
       table += extra_keys;
     }
@@ -46,9 +46,9 @@ grpc::Slice PaddedWeights(const InferAnswer& answer, const InferOutput& output,
   auto* const padded = reinterpret_cast<float*>(buffer->data());
   std::memset(padded, 0, size_bytes);
   const int64_t sequence_elements = output.shape[1] * output.shape[2] * output.shape[3];
-  for (int64_t i = 0; i < std::ssize(answer.weights_places); ++i) {
-    PlaceWeights(reply.Weights(i), answer.weights_places[i], answer.extra_keys, output.shape,
-                 padded + i * sequence_elements);
+  for (int64_t i = 0; i < std::ssize(answer.weights_ranges); ++i) {
+    CopyWeights(reply.Weights(i), answer.weights_ranges[i], answer.extra_keys, output.shape,
+                padded + i * sequence_elements);
   }
   return SharedSlice(buffer, padded, size_bytes);
 }

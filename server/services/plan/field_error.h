@@ -17,7 +17,7 @@ struct FieldPath {
   std::string path;
 };
 
-/// The place of a field's path in the text of a status, in bytes.
+/// The bytes of a field's path in the text of a status.
 struct FieldSpan {
   size_t begin = 0;
   size_t size = 0;

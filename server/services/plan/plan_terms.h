@@ -20,14 +20,14 @@
 
 namespace attention {
 
-/// The maximum cost of planning, in bytes of the message besides its tensors, where texts count
-/// kTextWeight times, that stays on a completion thread; side threads (Executor::side) do more. The
-/// same for encoding.
+/// A completion thread plans a message, or encodes a reply, that costs at most this; a side thread
+/// (Executor::side) does the others. The cost is the bytes besides the tensors; bytes of texts to
+/// tokenize count kTextWeight times.
 inline constexpr int64_t kSmallPlanBytes = int64_t{16} << 10;
 inline constexpr int64_t kSmallReplyBytes = int64_t{64} << 10;
 
-/// Returns the cost of planning a message of type M: its size with its tensors, more than
-/// kSmallPlanBytes, or 0 if what it has besides them is small (kSmallPlanBytes).
+/// Returns the cost of planning a message of type M: 0 if it has at most kSmallPlanBytes besides
+/// its tensors; otherwise its whole size, but at least kSmallPlanBytes + 1.
 template <typename M>
 int64_t EnvelopeCost(const grpc::ByteBuffer& wire) {
   return HasLargeEnvelope(wire, EnvelopeFieldsOf<M>(), kSmallPlanBytes)

@@ -18,8 +18,9 @@ namespace attention {
 absl::Status PlanTokenIds(const v1::TokenIds& input, AttendPlan& plan);
 absl::Status PlanText(const v1::TextInput& input, const PlanTerms& terms, AttendPlan& plan);
 
-/// Returns whether tokens of a model have no position of their own. Where the next tokens stand
-/// then depends on how many these are, which caches do not know.
+/// Returns whether some of `ids` are padding, which has no position of its own in the model
+/// (RoBERTa). The positions of later tokens then depend on how many these are, which caches do not
+/// know.
 bool HasPadding(const Model& model, std::span<const int32_t> ids);
 
 }  // namespace attention

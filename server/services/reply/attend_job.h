@@ -41,7 +41,7 @@ class AttendJob final : public Job {
 
   bool is_cancelled() const override { return sink_->is_cancelled(); }
   int64_t reply_bytes() const override { return reply_->size_bytes(); }
-  void HoldReply(const std::shared_ptr<HeldReply>& part) override { reply_->Hold(part); }
+  void HoldReply(const std::shared_ptr<HeldReply>& held) override { reply_->Hold(held); }
   std::function<void()> GiveUpReply() override { return sink_->GiveUp(); }
   bool TakeMemory() override;
   void Prepare() override;

@@ -80,7 +80,7 @@ int64_t AttendReply::MessageBytes(const AttendPlan& plan) const {
 
 void AttendReply::PlaceTables(const AttendPlan& plan) {
   const v1::AttentionOptions& wanted = *plan.options.wire;
-  const auto place = [&](ScoreKind kind, const auto& row_elements) {
+  const auto add_tables = [&](ScoreKind kind, const auto& row_elements) {
     for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
       AddTable({.kind = kind,
                 .sequence = i,
@@ -90,13 +90,13 @@ void AttendReply::PlaceTables(const AttendPlan& plan) {
     }
   };
   if (wanted.return_weights()) {
-    place(ScoreKind::kWeights, [&](const PlannedSequence& s) { return plan.KeysOf(s); });
+    add_tables(ScoreKind::kWeights, [&](const PlannedSequence& s) { return plan.KeysOf(s); });
   }
   if (wanted.return_log_sum_exp()) {
-    place(ScoreKind::kLogSumExp, [](const PlannedSequence&) { return int64_t{1}; });
+    add_tables(ScoreKind::kLogSumExp, [](const PlannedSequence&) { return int64_t{1}; });
   }
   if (wanted.weights_top_k() > 0) {
-    place(ScoreKind::kTopWeights, [&](const PlannedSequence& s) { return plan.TopKOf(s); });
+    add_tables(ScoreKind::kTopWeights, [&](const PlannedSequence& s) { return plan.TopKOf(s); });
   }
   for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {
     for (const int64_t layer : plan.weights_choice.layers) {
@@ -112,23 +112,23 @@ void AttendReply::PlaceTables(const AttendPlan& plan) {
 }
 
 void AttendReply::AddTable(ScoreTable table) {
-  const auto place = [&] {
+  const auto reserve = [&] {
     const size_t offset = RoundUpToLine(memory_bytes_);
     memory_bytes_ =
         offset +
         static_cast<size_t>(table.num_heads * table.rows * table.row_elements) * kTableElementBytes;
     return offset;
   };
-  table.offset = place();
+  table.offset = reserve();
   if (table.kind == ScoreKind::kTopWeights) {
-    table.keys_offset = place();
+    table.keys_offset = reserve();
   }
   tables_.push_back(table);
 }
 
 void AttendReply::Allocate() {
   memory_ = std::shared_ptr<AlignedBuffer>(
-      new AlignedBuffer(memory_bytes_), [part = part_](AlignedBuffer* memory) { delete memory; });
+      new AlignedBuffer(memory_bytes_), [held = held_](AlignedBuffer* memory) { delete memory; });
   size_t written = 0;
   const auto zero_until = [&](size_t offset) {
     if (offset > written) {
@@ -144,8 +144,8 @@ void AttendReply::Allocate() {
 }
 
 void AttendReply::SetComputed() {
-  if (part_ != nullptr) {
-    part_->SetComputed(std::chrono::steady_clock::now());
+  if (held_ != nullptr) {
+    held_->SetComputed(std::chrono::steady_clock::now());
   }
 }
 

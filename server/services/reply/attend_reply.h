@@ -48,12 +48,13 @@ class AttendReply {
     return static_cast<int64_t>(memory_bytes_ + outputs_.size() * sizeof(ScoreOutputs)) +
            message_bytes_;
   }
-  /// Returns an estimate of the messages' part of it.
+  /// Returns how much of size_bytes() the messages take, an estimate.
   int64_t message_bytes() const { return message_bytes_; }
-  /// Keeps `part` until the memory is released, to which messages refer. Called before Allocate.
-  void Hold(std::shared_ptr<HeldReply> part) { part_ = std::move(part); }
-  /// Returns the owner to keep for a copy of the part.
-  const std::shared_ptr<HeldReply>& held() const { return part_; }
+  /// Keeps `held`, the reply's bytes in the ReplyBudget, until the memory is released, to which
+  /// messages refer. Called before Allocate.
+  void Hold(std::shared_ptr<HeldReply> held) { held_ = std::move(held); }
+  /// Returns these bytes in the budget. Who sends a copy of the memory keeps them until it is sent.
+  const std::shared_ptr<HeldReply>& held() const { return held_; }
   /// Notes that the reply is computed and waits for its caller.
   void SetComputed();
   /// Allocates the memory. Rows of no sequence are zero, the others undefined.
@@ -112,7 +113,7 @@ class AttendReply {
   size_t output_bytes_ = 0;
   size_t memory_bytes_ = 0;
   int64_t message_bytes_ = 0;
-  std::shared_ptr<HeldReply> part_;
+  std::shared_ptr<HeldReply> held_;
   std::shared_ptr<AlignedBuffer> memory_;
 };
 
