@@ -127,7 +127,7 @@ class KvCache {
   /// Makes the pages from next_page() on for `tokens` more; null: the page stays as it is. Returns
   /// the errors of Reserve.
   absl::StatusOr<std::vector<std::shared_ptr<KvPage>>> MakePages(int64_t tokens);
-  /// Returns the number of tokens that the cache has when Reserve has room for them; 0: none.
+  /// Returns the length of the cache with `tokens` more tokens; 0 when there are no more.
   int64_t EndWith(int64_t tokens) const { return tokens == 0 ? 0 : length_ + tokens; }
   /// Returns the page of the next token, which has earlier tokens unless this is its first.
   int64_t next_page() const { return length_ / page_tokens(); }

@@ -31,7 +31,7 @@ bool KvMemory::MakesRoomFor(size_t slab_bytes) {
   return mapped_bytes_ + slab_bytes <= most;
 }
 
-/// Takes a slot; without memory when it would need a slab too many. Throws std::bad_alloc.
+/// Takes a slot; its memory is null when that would need one slab too many. Throws std::bad_alloc.
 SlabArena::Slot KvMemory::TakeFromArena(size_t bytes) {
   MutexLock lock(mutex_);
   const auto found = arenas_.try_emplace(bytes, bytes).first;

@@ -72,9 +72,9 @@ class KvMemory {
 
  private:
   friend class KvPage;
-  /// Takes `bytes`; without memory when the budget has no room. `credit_bytes` of the used memory
-  /// do not count, since they will be given back. Throws std::bad_alloc when the system has no
-  /// memory.
+  /// Takes a slot of `bytes`; its memory is null when the budget has no room. `credit_bytes` of the
+  /// used memory do not count, since they will be given back. Throws std::bad_alloc when the system
+  /// has no memory.
   SlabArena::Slot Take(size_t bytes, size_t credit_bytes);
   void GiveBack(const SlabArena::Slot& slot, size_t bytes);
   SlabArena::Slot TakeFromArena(size_t bytes);

@@ -49,7 +49,7 @@ LayerRun::LayerRun(const LayerState& layer, const LayerCall& call, const CachedK
   projected_ =
       Reserve(kProjected, rows,
               is_fused_ ? layer.projection->num_columns() : layer.projection->ColumnOf(kKey));
-  PlaceKeys();
+  LayOutKeys();
   context_ = Reserve(kContext, rows, layer.output->in_features());
   flash_.emplace(FlashSequences(), workspace, call.rotations);
 }
@@ -72,7 +72,7 @@ int64_t LayerRun::KeyRows(const LayerSequence& sequence) const {
   return call_.memory.has_value() ? sequence.memory_len : sequence.query_len;
 }
 
-void LayerRun::PlaceKeys() {
+void LayerRun::LayOutKeys() {
   const PackedLinear& key = *layer_.key.linear;
   const PackedLinear& value = *layer_.value.linear;
   const int64_t key_columns = key.ColumnOf(layer_.key.part + 1) - key.ColumnOf(layer_.key.part);

@@ -24,10 +24,10 @@ struct Projection {
 struct LayerFlops {
   explicit LayerFlops(const MultiHeadAttentionShape& shape);
 
-  double query = 0;   // for a row of hidden states
-  double key = 0;     // for a row from which keys and values are computed
-  double output = 0;  // for a row
-  double pair = 0;    // for a row and a key that it attends to
+  double query = 0;   // to project a row of hidden states to a query
+  double key = 0;     // to project a row to a key and a value
+  double output = 0;  // to project a row of results to the output
+  double pair = 0;    // to attend with a row to a key
 };
 
 /// The packed weights of a layer.
@@ -64,7 +64,8 @@ class LayerRun {
   /// Returns the number of rows from which the sequence's keys are computed.
   int64_t KeyRows(const LayerSequence& sequence) const;
   int64_t FirstKey(int64_t sequence) const { return first_keys_[sequence]; }
-  void PlaceKeys();
+  /// Decides which rows and columns of key_value_ hold the keys and values of each sequence.
+  void LayOutKeys();
   std::vector<FlashSequence> FlashSequences();
   absl::Status ProjectMemory();
   absl::Status ProjectMemoryPart(const Projection& projection, int64_t parts,

@@ -65,7 +65,7 @@ class StackRun {
   LayerSequence SequenceOf(const Sublayer& sublayer, const StackSequence& sequence,
                            const MutableMatrixView& target);
   /// Returns the memory for the weights of a layer and sequence; null when they are not requested.
-  float* PlaceWeights(int64_t layer, const StackSequence& sequence);
+  float* ReserveWeights(int64_t layer, const StackSequence& sequence);
   void KeepChosenHeads();
 
   const Model& model_;
@@ -102,7 +102,7 @@ MatrixView StackRun::InputOf(const Sublayer& sublayer, const BufferName& name) {
   return ReadOnly(converted);
 }
 
-float* StackRun::PlaceWeights(int64_t layer, const StackSequence& sequence) {
+float* StackRun::ReserveWeights(int64_t layer, const StackSequence& sequence) {
   const ModelSequence* request = sequence.request;
   if (request == nullptr || request->weights_choice == nullptr) {
     return nullptr;
@@ -168,7 +168,7 @@ LayerSequence StackRun::SequenceOf(const Sublayer& sublayer, const StackSequence
           .first_memory_row = sublayer.is_cross ? sequence.first_memory_row : 0,
           .memory_len = sublayer.is_cross ? sequence.memory_len : 0,
           .output = output,
-          .weights = PlaceWeights(layer, sequence),
+          .weights = ReserveWeights(layer, sequence),
           .cache = CacheOf(sequence, layer),
           .options = model_.LayerOptions(layer, requested, kv_len)};
 }

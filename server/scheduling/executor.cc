@@ -137,7 +137,7 @@ Progress Executor::progress() const {
 }
 
 void Executor::Stop() {
-  // First: a job that is refused as the queue is closed can then rely on it that no other is begun.
+  // First, so that no job begins any more when another is refused because the queue is closed.
   for (BatchRunner& runner : runners_) {
     runner.Abort();
   }
@@ -223,8 +223,8 @@ bool Executor::LetOnePass(size_t level, const Batch& interrupted, int64_t used_n
       return true;
     }
   }
-  // An equal that passes would make a short batch late for little, unless it takes longer than
-  // expected.
+  // A short batch lets only jobs of a higher priority pass, since it is soon done; once it has
+  // taken longer than expected, also those of its own priority.
   const bool only_higher = !interrupted.is_long && used_ns <= ExpectedTime(interrupted).count();
   const Batch passing = batcher_.NextShort(kShortNs, interrupted, only_higher);
   if (!passing.jobs.empty()) {

@@ -72,7 +72,7 @@ void PackedBatch::ChooseOperands() {
   }
 }
 
-void PackedBatch::PlaceOperands() {
+void PackedBatch::ReserveOperands() {
   size_t offsets[3] = {};
   for (int i = 0; i < num_operands_; ++i) {
     const int64_t elements = (i == 0 ? num_rows_ : num_keys_) * operands_[i].width;
@@ -112,7 +112,7 @@ void PackedBatch::AddCopies(const Sequence& first, const Sequence* next, int64_t
 }
 
 void PackedBatch::Gather() {
-  PlaceOperands();
+  ReserveOperands();
   const int threads = workspace_.pool().num_threads();
   const bool is_parallel = threads > 1 && input_bytes_ >= kMinParallelBytes;
   const auto bytes = static_cast<int64_t>(input_bytes_);

@@ -59,7 +59,7 @@ class PackedBatch {
   void LayOut(const Batch& batch);
   void ChooseOperands();
   /// Reserves the memory of the operands.
-  void PlaceOperands();
+  void ReserveOperands();
   struct Copy;
 
   /// Copies the operands of all jobs, on all threads if there is much to copy.

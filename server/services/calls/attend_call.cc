@@ -132,7 +132,7 @@ absl::StatusOr<AttendPlan> AttendCall::PlanOnAccount() {
   ASSIGN_OR_RETURN(request_, InflateRequest(request_, environment_.unary_limit.max_bytes, terms));
   record_.request_bytes = static_cast<int64_t>(request_.Length());
   ASSIGN_OR_RETURN(AttendPlan plan, Plan(request_, terms));
-  RETURN_IF_ERROR(TakePrefixes(environment_.sessions, metadata_.request_class, terms, plan));
+  RETURN_IF_ERROR(PlanPrefixes(environment_.sessions, metadata_.request_class, terms, plan));
   return plan;
 }
 

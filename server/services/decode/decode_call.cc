@@ -223,7 +223,7 @@ absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
       AttendPlan plan,
       PlanSessionStep({action.request.message.step(), action.request.bytes}, action.session->plan(),
                       sequence, {environment_.stream_limit, terms}));
-  RETURN_IF_ERROR(TakePrefixes(decode_.sessions, action.request_class, terms, plan));
+  RETURN_IF_ERROR(PlanPrefixes(decode_.sessions, action.request_class, terms, plan));
   return plan;
 }
 

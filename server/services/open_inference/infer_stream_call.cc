@@ -75,7 +75,7 @@ class InferStreamCall::Request final : public AttendSink,
     ASSIGN_OR_RETURN(InferPlan plan,
                      ReadInfer(message, call_->infer_.LimitsOf(metadata.caller, terms), identity_));
     RETURN_IF_ERROR(
-        TakePrefixes(call_->environment_.sessions, metadata.request_class, terms, plan.attend));
+        PlanPrefixes(call_->environment_.sessions, metadata.request_class, terms, plan.attend));
     return plan;
   }
 

@@ -89,7 +89,7 @@ TakenPrefix TakeOne(const PlannedPrefix& prefix, std::span<const int32_t> ids, b
 
 }  // namespace
 
-absl::Status TakePrefixes(SessionTable& table, const RequestClass& request_class,
+absl::Status PlanPrefixes(SessionTable& table, const RequestClass& request_class,
                           const PlanTerms& terms, AttendPlan& plan) {
   if (!table.prefixes().is_on() || !BeginsWithTokens(plan)) {
     return absl::OkStatus();

@@ -11,14 +11,14 @@
 
 namespace attention {
 
-/// Finds what the prefix cache has of the plan's sequences, holds it, and plans to add the rest
-/// after the computation. Does nothing for requests whose rows depend on more than the ids of a
-/// causal model's stack, or whose cached keys would have other bits: layers, hidden states,
-/// weights, token types, a later step of a session, rotations that depend on the length of the
-/// sequence, and bf16 layers without a session. Only a session's step gets its caches now, which
-/// stay in the plan for the session to set; the others get theirs when they run (TakePages). Errors
-/// of the terms. Thread-safe.
-absl::Status TakePrefixes(SessionTable& table, const RequestClass& request_class,
+/// Finds the prefixes of the plan's sequences that the prefix cache has, holds them there
+/// (PrefixHold), and plans to add the rest after the computation. Does nothing for requests whose
+/// rows depend on more than the ids of a causal model's stack, or whose cached keys would have
+/// other bits: layers, hidden states, weights, token types, a later step of a session, rotations
+/// that depend on the length of the sequence, and bf16 layers without a session. Only a session's
+/// step gets its caches now, which stay in the plan for the session to set; the others get theirs
+/// when they run (TakePages). Errors of the terms. Thread-safe.
+absl::Status PlanPrefixes(SessionTable& table, const RequestClass& request_class,
                           const PlanTerms& terms, AttendPlan& plan);
 
 /// Takes the pages that the sequences of a plan hold, with room for their other tokens. Copies

@@ -66,7 +66,7 @@ AttendReply::AttendReply(const AttendPlan& plan)
   for (const PlannedSequence& planned : plan.sequences) {
     outputs_.push_back(planned.output);
   }
-  PlaceTables(plan);
+  AddTables(plan);
   message_bytes_ = MessageBytes(plan);
 }
 
@@ -78,7 +78,7 @@ int64_t AttendReply::MessageBytes(const AttendPlan& plan) const {
   return bytes;
 }
 
-void AttendReply::PlaceTables(const AttendPlan& plan) {
+void AttendReply::AddTables(const AttendPlan& plan) {
   const v1::AttentionOptions& wanted = *plan.options.wire;
   const auto add_tables = [&](ScoreKind kind, const auto& row_elements) {
     for (int64_t i = 0; i < std::ssize(plan.sequences); ++i) {

@@ -95,7 +95,7 @@ class AttendReply {
 
  private:
   int64_t MessageBytes(const AttendPlan& plan) const;
-  void PlaceTables(const AttendPlan& plan);
+  void AddTables(const AttendPlan& plan);
   void AddTable(ScoreTable table);
   /// Sets where the computation writes the tables of each sequence.
   void PointToTables();

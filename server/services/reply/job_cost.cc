@@ -21,10 +21,12 @@ constexpr int64_t kSequenceBytes =
 // The memory of a text besides its tokens.
 constexpr int64_t kTextBytes = sizeof(TokenizedText);
 
-// The time to read, convert and store a row or a key of a head, by the pairs of the same head that
-// are computed meanwhile.
+// Costs are counted in *pairs*: a pair is the work for one query row of a head and one key that it
+// attends to. Other work counts as the number of pairs that would be computed in its time.
+
+// The cost of reading, converting and storing a row or a key of a head.
 constexpr double kPairsPerRow = 30;
-// The same for a row of a key block of a cache, which is cleared before its first key is written.
+// The cost of clearing a row of a cache's key block, before the first key of the block is written.
 constexpr double kPairsPerClearedRow = 15;
 
 struct HeadWidths {
@@ -44,8 +46,8 @@ HeadWidths HeadWidthsOf(const AttendPlan& plan) {
           AttentionPlan::PaddedWidth(shape.value_head_dim)};
 }
 
-// Returns the cost of the sums of linear attention, which rows read, keys are added to, and each
-// sequence begins with zeros, in pairs.
+// Returns the cost of the sums of linear attention: each row reads them, each key is added to them,
+// and they are set to zero for each sequence.
 double LinearPairs(const AttendPlan& plan, double rows, double keys) {
   if (plan.options.shared.similarity != Similarity::kLinear) {
     return 0;
@@ -56,8 +58,8 @@ double LinearPairs(const AttendPlan& plan, double rows, double keys) {
   return sums * (rows + keys + kPairsPerRow);
 }
 
-// Returns how many keys a row may attend to, with those that it computes for the other rows of its
-// tile: fewer than `keys` within a window.
+// Returns for how many of the `keys` the scores of a row are computed. With a window these are
+// fewer: the keys of the window, and those to which only other rows of the same tile attend.
 double KeysWithinWindow(const AttendPlan& plan, double keys) {
   const AttentionOptions& o = plan.options.shared;
   const v1::AttentionOptions& wire = *plan.options.wire;
@@ -71,7 +73,7 @@ double KeysWithinWindow(const AttendPlan& plan, double keys) {
                   static_cast<double>(o.window) + right + static_cast<double>(o.prefix) + kTile);
 }
 
-// Returns the cost of the weights that are returned, in pairs: a second pass over the scores, and
+// Returns the cost of the weights that are returned: a second pass over the scores, and
 // for the k largest of a row one insertion into a heap for each weight that was among the k largest
 // so far. Measured for heads of 64, about: 1 of 2048 weights 2 times the time without, 100 of them
 // 7 times, all 2048 of them 40 times; all weights without a choice 3 times.
@@ -91,8 +93,8 @@ double WeightPairs(const AttendPlan& plan, int64_t index, double rows, double at
   return attended + rows * insertions * pairs_per_level * (1 + std::log2(k));
 }
 
-// Returns the cost of a sequence in pairs of a row and a key that it attends to, without what each
-// row and each key costs by itself.
+// Returns the cost of the pairs of a sequence and of its weights, without what each row and each
+// key costs by itself.
 double AttendedPairsOf(const AttendPlan& plan, int64_t index) {
   const PlannedSequence& sequence = plan.sequences[index];
   const auto rows = static_cast<double>(sequence.query.rows - plan.TakenOf(index));
@@ -109,7 +111,7 @@ double ClearedRows(int64_t cached_len, int64_t new_keys) {
                              RoundUp(cached_len, kKeyBlock));
 }
 
-// Returns the cost of a sequence in such pairs.
+// Returns the whole cost of a sequence.
 double PairsOf(const AttendPlan& plan, int64_t index) {
   const PlannedSequence& sequence = plan.sequences[index];
   const int64_t taken = plan.TakenOf(index);
@@ -152,8 +154,8 @@ int64_t LogitRows(const AttendPlan& plan, const JobDescription& description) {
                                                    : 0;
 }
 
-// Returns the memory of the largest packed head, as far as it is more than FlashAttention takes for
-// any keys and values of their size: a head of many keys cannot be packed in parts.
+// Returns by how much the largest packed head exceeds the memory that FlashAttention takes for any
+// keys and values of their size: a head of many keys cannot be packed in parts.
 int64_t LargeHeadBytes(const AttendPlan& plan) {
   const HeadWidths widths = HeadWidthsOf(plan);
   const BatchKey& key = plan.key;

@@ -11,8 +11,8 @@ namespace attention {
 /// Returns the memory of the plan besides the request's own bytes.
 int64_t PlannedBytes(const AttendPlan& plan);
 
-/// Returns the estimated number of operations. Copies and conversions count too: heads count with
-/// their padded widths, and each row and each key counts in addition to its pairs of row and key.
+/// Returns the estimated number of floating point operations. Copies and conversions count as the
+/// operations that would be computed in their time. Heads count with their padded widths.
 /// REQUIRES: `description` has its sequences and tokens.
 double FlopsOf(const AttendPlan& plan, const JobDescription& description);
 /// Returns those of them that rows spend on the keys that they attend to. REQUIRES: as above.

@@ -55,7 +55,7 @@ class PrefixRowsTest : public ::testing::Test {
     }
     auto plan = PlanAttendOn(model_, request, {.max_bytes = 1 << 20, .flag = ""});
     EXPECT_THAT(plan.status(), IsOk());
-    EXPECT_THAT(TakePrefixes(table, {.account = "a"}, {}, *plan), IsOk());
+    EXPECT_THAT(PlanPrefixes(table, {.account = "a"}, {}, *plan), IsOk());
     return std::make_unique<AttendJob>(*std::move(plan), JobOrigin(), sink_);
   }
 
