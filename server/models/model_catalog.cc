@@ -41,15 +41,15 @@ absl::Status AsFailure(const absl::Status& error) {
   return absl::IsNotFound(error) ? absl::InvalidArgumentError(error.message()) : error;
 }
 
-/// Chooses which versions of a name serve. It is asked for each from the highest down, and told how
-/// it went before it is asked for the next.
+/// Chooses which versions of a name serve. For each version, from the highest down, Wants is
+/// called, then the version is loaded if it is wanted, then Note is called with the result.
 class VersionChoice {
  public:
   VersionChoice(const VersionPolicy& policy, bool is_unloaded)
       : policy_(policy), is_satisfied_(is_unloaded) {}
 
   bool Wants(int64_t number, const ServedVersion& version) const {
-    if (version.is_gone()) {  // what cannot be loaded replaces no older version
+    if (version.is_gone()) {  // it stays only when no version could be loaded that replaces it
       return has_failed_ && !serves_ && !is_satisfied_ && version.is_wanted() != false;
     }
     return version.is_wanted().value_or(!is_satisfied_ && policy_.Includes(number));
@@ -70,7 +70,10 @@ class VersionChoice {
 
  private:
   const VersionPolicy& policy_;
-  bool is_satisfied_, has_failed_ = false, serves_ = false;
+  /// The policy wants no further version.
+  bool is_satisfied_;
+  /// Of the wanted versions that the folder still has, one has failed, and one serves.
+  bool has_failed_ = false, serves_ = false;
 };
 
 /// Returns the device on which a folder lies; 0 if there is no folder.

@@ -7,7 +7,7 @@ namespace attention {
 
 /// The scheduler's measurements of a job. Durations in nanoseconds.
 struct BatchStats {
-  int64_t queue_ns = 0;  // from arrival until a batch took it
+  int64_t queue_ns = 0;  // from JobDescription::arrival until a batch took it
   /// From then until its last row was computed, by the clock: batches that ran between the slices
   /// of its own count too, unlike in BatchOutcome::used_ns.
   int64_t compute_ns = 0;

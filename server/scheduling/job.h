@@ -104,6 +104,7 @@ struct JobDescription {
   /// The rows that are multiplied with a model's weights: the tokens, and the rows of a memory.
   int64_t weight_rows = 0;
   RequestClass request_class;
+  /// When the whole request was there: from then on it waits (BatchStats::queue_ns).
   TimePoint arrival;
   TimePoint deadline = TimePoint::max();
   /// The dtype and the number of elements of an output row.

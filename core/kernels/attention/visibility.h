@@ -67,7 +67,8 @@ class Visibility {
   bool hides_nothing() const {
     return !options_.causal && options_.window == 0 && options_.window_right == 0;
   }
-  /// Returns whether the range of a row may contain keys that are hidden from it.
+  /// Returns whether the range of a row may contain keys that are hidden from it: scores then need
+  /// Hide.
   bool has_holes() const;
   /// Returns whether the row attends to the key. REQUIRES: 0 <= key < kv_len.
   bool AttendsTo(int64_t head, int64_t row, int64_t key) const;

@@ -37,7 +37,7 @@ void AttendCall::OnRequest(bool ok) {
     return;
   }
   has_begun_ = true;
-  record_.arrival = computed_ = steady_clock::now();
+  record_.arrival = phase_start_ = steady_clock::now();
   cancellation_.Begin(record_.arrival);
   PostWithRetries([this] { PostNext(); });
   environment_.access.CountCall(context_);
@@ -71,7 +71,7 @@ void AttendCall::OnMessage(bool ok) {
   }
   const TimePoint now = steady_clock::now();
   record_.receive_ns = Nanoseconds(now - record_.arrival);
-  computed_ = now;
+  phase_start_ = now;
   lacks_message_ = !ok;
   if (!ok) {
     EndWith(absl::InvalidArgumentError("expected a request message, found the end of the call"));
@@ -148,7 +148,7 @@ absl::Status AttendCall::Admit() {
   auto job = std::make_shared<AttendJob>(std::move(plan),
                                          JobOrigin{.size_bytes = record_.request_bytes,
                                                    .request_class = metadata_.request_class,
-                                                   .arrival = computed_,
+                                                   .arrival = phase_start_,
                                                    .deadline = deadline_,
                                                    .wants_rows = wants_rows_},
                                          std::static_pointer_cast<AttendSink>(shared_from_this()));
@@ -179,7 +179,7 @@ void AttendCall::OnDone(bool) {
 }
 
 void AttendCall::SetComputed(const BatchStats& stats) {
-  computed_ = steady_clock::now();
+  phase_start_ = steady_clock::now();
   Record(stats, record_);
 }
 
@@ -272,7 +272,7 @@ AttendCall::~AttendCall() {
 }
 
 void AttendCall::OnFinish(bool) {
-  record_.send_ns = Nanoseconds(steady_clock::now() - computed_);
+  record_.send_ns = Nanoseconds(steady_clock::now() - phase_start_);
   // If there was no message, either the caller sent none, or it is gone. OnDone finds out which,
   // and the destructor settles the call.
   if (!lacks_message_) {

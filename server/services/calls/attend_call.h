@@ -119,7 +119,8 @@ class AttendCall : public AttendSink,
   bool lacks_message_ = false;
   CallMetadata metadata_;
   TimePoint deadline_ = TimePoint::max();
-  TimePoint computed_;
+  /// When the current phase began: receiving, then waiting and computing, then sending.
+  TimePoint phase_start_;
   RequestRecord record_;
   std::unique_ptr<HeldBytes> held_;  // held until the request is planned
   Cancellation cancellation_;

@@ -28,9 +28,9 @@ class AttendSink {
 
 /// The properties of a call that its job needs.
 struct JobOrigin {
-  int64_t size_bytes = 0;
+  int64_t size_bytes = 0;  // of the message
   RequestClass request_class;
-  TimePoint arrival;
+  TimePoint arrival;  // JobDescription::arrival
   TimePoint deadline = TimePoint::max();
   bool wants_rows = false;
 };
