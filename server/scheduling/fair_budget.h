@@ -12,12 +12,12 @@ namespace attention {
 
 /// Divides a total between holders (accounts). It is for what an ordinary caller hardly needs, and
 /// a hostile one could use up: units of slow messages, streams without a token, actions that wait,
-/// tables of shared pages. The rule is therefore strict: a holder may hold at most as much as stays
-/// free. The first can get half of the total, the next a quarter, and so on, so that something is
-/// left for the next one.
+/// tables of shared pages. The rule is therefore strict: a holder may hold at most as much as it
+/// leaves free. The first can get half of the total, the next a quarter, and so on, so that
+/// something is left for the next one.
 ///
 /// AccountShares differs: it is for what every request needs, lets an account hold eight times what
-/// stays free, and only counts. Thread-safe.
+/// it leaves free, and only counts. Thread-safe.
 class FairBudget {
  public:
   /// A part of the amount, which is given back when it is destroyed. It may outlive the budget.
@@ -25,7 +25,7 @@ class FairBudget {
 
   explicit FairBudget(int64_t total);
 
-  /// Takes a part. Returns null when the holder would then hold more than stays free. Throws
+  /// Takes a part. Returns null when the holder would then hold more than it leaves free. Throws
   /// std::bad_alloc; then nothing has changed.
   std::unique_ptr<Part> Take(const std::string& holder, int64_t amount);
 

@@ -223,7 +223,7 @@ void ConnectionAcceptor::PassOrHold(Waiting accepted) {
     take_(accepted.listener, std::move(accepted.connection));
     return;
   }
-  // A host may have as many waiting connections as stay free: the rule of FairBudget.
+  // A host may have as many waiting connections as it leaves free: the rule of FairBudget.
   if (of_host >= kMaxWaitingConnections - std::ssize(waiting_)) {
     TurnAway(accepted.from.host, of_host);
     return;

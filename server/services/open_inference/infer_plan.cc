@@ -44,8 +44,8 @@ bool WantsWeights(const std::vector<InferOutput>& outputs) {
   return false;
 }
 
-// Places the rows in the padded output. Tokens were packed, and their output is not; other rows
-// start behind the padding if that is on the left.
+// Sets where the rows of each sequence begin in the padded tensors. Of tokens only the output is
+// padded; other rows begin behind the padding if that is on the left.
 void PlaceRows(const NativeRequest& native, AttendPlan& plan) {
   if (plan.is_token_request && native.rows.empty()) {
     plan.sequences.clear();  // an empty list of ids would be one empty sequence
