@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # overload.sh SHAPE [SECONDS [DEADLINE]]: what a server keeps when it is offered five times what it can do, by callers that wait for
-# DEADLINE (30s). Server on core 0, client on
-# core 1: first the peak (closed loop), then the open loop; prints goodput, latency of what was accepted, how soon refusals came
-# by the client's clock and by the server's own (--log-requests), and the server's memory meanwhile.
+# DEADLINE (30s). Server on core 0, client on core 1: first the peak (closed loop), then the open loop; prints goodput, latency of
+# what was accepted, how soon refusals came by the client's clock and by the server's own (--log-requests), and the server's memory
+# meanwhile.
 #   tests/bench/overload.sh 1x512x512 60 200ms
 set -euo pipefail
 shape=${1:?usage: overload.sh SHAPE [SECONDS [DEADLINE]]} seconds=${2:-60} deadline=${3:-30s}
@@ -43,9 +43,13 @@ own = [float(ms) for line in open(f"{folder}/log") if "RESOURCE_EXHAUSTED" in li
        for ms in re.findall(r"total_ms=([0-9.]+)", line)]
 print(f"peak      {peak:.1f} requests/s; offered five times that")
 print(f"goodput   {report['goodput_per_s']:.1f} /s = {report['goodput_per_s'] / peak:.0%} of the peak")
-print(f"accepted  p99 {report['latency_ms']['p99'] or 0:.0f} ms")
+
+def ms(value, digits):
+    return "(too few)" if value is None else f"{value:.{digits}f} ms"
+
+print(f"accepted  p99 {ms(report['latency_ms']['p99'], 0)}")
 for code, number in report["errors"].items():
-    print(f"refused   {number} with {code}, after {report['error_latency_ms'].get(code, {}).get('p50') or 0:.2f} ms (median, from when it was due)")
+    print(f"refused   {number} with {code}, after {ms(report['error_latency_ms'].get(code, {}).get('p50'), 2)} (median, from when it was due)")
 if own:
     print(f"refused   by the server's clock: median {statistics.median(own):.3f} ms, largest {max(own):.3f} ms, {len(own)} lines")
 print(f"memory    {min(memory)} to {max(memory)} MiB")
