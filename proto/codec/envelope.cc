@@ -269,7 +269,9 @@ class Stripper {
       return in_.Skip(static_cast<int>(length));
     }
     const int64_t width = WidthOf(field.encoding);
-    if (!HasRoom(field, (length + kMaxVarintBytes - 1) / (width > 0 ? width : kMaxVarintBytes))) {
+    const int64_t fewest =
+        width > 0 ? length / width : (length + kMaxVarintBytes - 1) / kMaxVarintBytes;
+    if (!HasRoom(field, fewest)) {
       return CountAndSkip(field, length);
     }
     const size_t begin = out.size();

@@ -205,31 +205,40 @@ void FindLists(const Descriptor& type, const std::vector<const FieldDescriptor*>
   }
 }
 
-/// A message whose list has more elements than any bound, and their number.
-struct LongList {
-  std::string wire;
-  int64_t count = 0;
-};
-
-LongList TooLong(const ListField& list) {
+/// The bytes of a packed zero of the field; 0 when its elements are not packed.
+int64_t PackedBytes(const FieldDescriptor& field) {
   using google::protobuf::internal::WireFormatLite;
-  constexpr int64_t kListBytes = int64_t{8} << 20;
-  LongList made;
-  const auto type = WireFormatLite::WireTypeForFieldType(
-      static_cast<WireFormatLite::FieldType>(list.field->type()));
-  if (type == wire::kLengthDelimited) {
-    made.count = 100'000;
-    made.wire = Repeated(Long(list.field->number(), ""), made.count);
-  } else {
-    // More bytes than as many of the longest integers as the bound would take.
-    const int64_t bytes = std::max(kListBytes, 11 * *MaxElementsOf(*list.field));
-    made.count = bytes / (type == wire::kFixed64 ? 8 : type == wire::kFixed32 ? 4 : 1);
-    made.wire = Long(list.field->number(), std::string(static_cast<size_t>(bytes), '\0'));
+  switch (
+      WireFormatLite::WireTypeForFieldType(static_cast<WireFormatLite::FieldType>(field.type()))) {
+    case WireFormatLite::WIRETYPE_LENGTH_DELIMITED:
+      return 0;
+    case WireFormatLite::WIRETYPE_FIXED64:
+      return 8;
+    case WireFormatLite::WIRETYPE_FIXED32:
+      return 4;
+    default:
+      return 1;
   }
+}
+
+/// A message with a list of so many zeros or empty elements.
+std::string WithList(const ListField& list, int64_t count) {
+  const int64_t width = PackedBytes(*list.field);
+  std::string wire =
+      width > 0 ? Long(list.field->number(), std::string(static_cast<size_t>(count * width), '\0'))
+                : Repeated(Long(list.field->number(), ""), count);
   for (auto outer = list.around.rbegin(); outer != list.around.rend(); ++outer) {
-    made.wire = Long((*outer)->number(), made.wire);
+    wire = Long((*outer)->number(), wire);
   }
-  return made;
+  return wire;
+}
+
+/// More elements than any bound: of numbers more bytes than as many of the longest integers as the
+/// bound would take.
+int64_t TooMany(const ListField& list) {
+  const int64_t width = PackedBytes(*list.field);
+  return width == 0 ? 100'000
+                    : std::max(int64_t{8} << 20, 11 * *MaxElementsOf(*list.field)) / width;
 }
 
 // The law of all requests: many megabytes of numbers take no memory before they are refused, and
@@ -253,18 +262,24 @@ TEST(EnvelopeBoundsTest, ALongListOfAnyFieldIsRefusedBeforeItTakesMemory) {
         unbounded.emplace(list.field->full_name());
         continue;
       }
-      const LongList made = TooLong(list);
+      const int64_t count = TooMany(list);
       int64_t announced = 0;
       const std::unique_ptr<google::protobuf::Message> message(
           google::protobuf::MessageFactory::generated_factory()->GetPrototype(request)->New());
       const absl::Status status =
-          DecodeEnvelope(Cut(made.wire), *fields, *message, [&](int64_t bytes) {
+          DecodeEnvelope(Cut(WithList(list, count)), *fields, *message, [&](int64_t bytes) {
             announced += bytes;
             return absl::OkStatus();
           });
-      EXPECT_THAT(status, IsOverBound(std::string(list.field->full_name()), *bound, made.count));
+      EXPECT_THAT(status, IsOverBound(std::string(list.field->full_name()), *bound, count));
       EXPECT_LE(announced, kMaxAnnounced) << list.field->full_name();
       EXPECT_EQ(message->ByteSizeLong(), 0u) << list.field->full_name();
+      // As many as the bound are read.
+      const std::string longest = WithList(list, *bound);
+      EXPECT_THAT(DecodeEnvelope(Cut(longest), *fields, *message), IsOk());
+      if (!IsPayloadField(*list.field)) {
+        EXPECT_EQ(message->ByteSizeLong(), longest.size()) << list.field->full_name();
+      }
     }
   }
   // A tensor of floats may fill a message.
