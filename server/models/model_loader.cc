@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/models/model_folder.h"
 #include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/time_after.h"
@@ -113,7 +114,7 @@ void ModelLoader::Close() { queue_->Close(); }
 void ModelLoader::Run(const std::function<void()>& on_loaded) {
   RunLogged(LowerPriority);
   RunLogged([this] { Refresh(Occasion::kRequest); });
-  RunLogged([this] { WarnOfUnknownNames(); });
+  RunLogged([this] { WarnOfMissingModels(); });
   while (!queue_->is_closed() && !RunLogged(on_loaded)) {
     std::this_thread::sleep_for(kPauseBeforeRetry);
   }
@@ -144,12 +145,18 @@ void ModelLoader::Refresh(Occasion occasion) {
   last_error_ = status;
 }
 
-void ModelLoader::WarnOfUnknownNames() const {
+void ModelLoader::WarnOfMissingModels() const {
   std::set<std::string> known;
   for (const ModelState& state : catalog_.States()) {
     if (state.version != 0 || !absl::IsNotFound(state.error)) {  // a missing name has a state, too
       known.insert(state.name);
     }
+  }
+  if (known.empty() && last_error_.ok()) {
+    const bool is_model = ResolveInside(options_.folder.path, "config.json").ok();
+    Log(LogLevel::kWarning,
+        absl::StrCat("--models: expected folders with models, found none in ", options_.folder.path,
+                     is_model ? ", which is a model itself: name the folder above it" : ""));
   }
   const auto warn_of = [&](const char* flag, const std::string& name) {
     if (!known.contains(name) && !options_.folder.reserved_names.contains(name)) {

@@ -74,7 +74,7 @@ class ModelLoader {
  private:
   void Run(const std::function<void()>& on_loaded);
   void Refresh(Occasion occasion);
-  void WarnOfUnknownNames() const;
+  void WarnOfMissingModels() const;
   absl::StatusOr<ModelVerification> VerifyNow(const ModelRequest& request);
 
   const ModelLoaderOptions options_;

@@ -132,9 +132,21 @@ TEST(ModelsUsageTest, RefusesAFolderThatIsNotThere) {
                                       "such file or directory"));
 }
 
+TEST(ModelsUsageTest, WarnsOfAFolderThatIsAModelItself) {
+  const std::string model = std::string(kCheckpoints) + "gpt2";
+  ServerProcess server({"--models", model});
+  EXPECT_TRUE(server.process().WaitForStderr(
+      "WARNING --models: expected folders with models, found none in " + model +
+          ", which is a model itself: name the folder above it",
+      kPatience));
+}
+
 TEST(ModelsUsageTest, PollsTheFolder) {
   const TempFolder folder;
   ServerProcess server({"--models", folder.path(), "--models-poll=10ms"});
+  EXPECT_TRUE(server.process().WaitForStderr(
+      "WARNING --models: expected folders with models, found none in " + folder.path() + "\n",
+      kPatience));
   fs::copy(fs::path(ATTEND_TEST_DATA) / "models/gpt2", folder.path() + "/gpt2");
   EXPECT_TRUE(server.process().WaitForStderr("model gpt2 version 1: serving", kPatience));
   fs::rename(folder.path() + "/gpt2", folder.path() + "/.gone");
