@@ -1,6 +1,7 @@
 #include "core/runtime/nearest_name.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -31,12 +32,14 @@ std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names) {
   std::optional<std::string> nearest;
   const size_t letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
-  size_t fewest = std::max<size_t>(1, letters / 3) + 1;
+  // Of two names that begin with the word, the shorter one is nearer.
+  std::pair<size_t, size_t> fewest = {std::max<size_t>(1, letters / 3) + 1, 0};
   for (const std::string& name : names) {
     const bool is_begun = letters >= 3 && absl::StartsWith(name, word);
-    const size_t errors = is_begun ? 1 : TypingErrors(word, name);
-    if (errors < fewest) {
-      fewest = errors;
+    const size_t errors = TypingErrors(word, name);
+    const std::pair<size_t, size_t> distance = {is_begun ? 1 : errors, errors};
+    if (distance < fewest) {
+      fewest = distance;
       nearest = name;
     }
   }

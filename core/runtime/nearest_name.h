@@ -11,8 +11,8 @@ namespace attention {
 /// into `b`.
 size_t TypingErrors(const std::string& a, const std::string& b);
 
-/// Returns the name that begins with `word`, or else the name with the fewest typing errors, if
-/// these are at most a third of its letters. Of several it returns the first.
+/// Returns the shortest name that begins with `word`, or else the name with the fewest typing
+/// errors, if these are at most a third of its letters. Of several it returns the first.
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names);
 

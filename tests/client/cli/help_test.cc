@@ -27,7 +27,9 @@ class UsageErrorTest : public ::testing::Test {
     serve->add_flag("--salt,!--no-salt", salt_, "With salt");
     serve->add_option("guest", guest_, "For whom")->type_name("TEXT")->required();
     serve->add_option_group("When")->add_option("--order", dish_)->type_name("now|later");
-    app_.add_subcommand("wash", "Washes up");
+    CLI::App* const wash = app_.add_subcommand("wash", "Washes up");
+    wash->add_flag("--plates-and-cups");
+    wash->add_flag("--plates");
   }
 
   /// What is said of a command line that is wrong.
@@ -56,6 +58,8 @@ TEST_F(UsageErrorTest, AMistypedWordIsToldWhatItMayHaveMeant) {
       "tool serve: unknown flag --no-slat; did you mean --no-salt?\nSee tool serve --help.\n");
   EXPECT_EQ(Complaint({"--table=3", "serve", "ann"}),
             "tool serve: flag --table comes after the command\nSee tool serve --help.\n");
+  EXPECT_EQ(Complaint({"wash", "--plate"}),
+            "tool wash: unknown flag --plate; did you mean --plates?\nSee tool wash --help.\n");
   EXPECT_EQ(Complaint({"wash", "plates"}),
             "tool wash: unexpected word plates\nSee tool wash --help.\n");
   EXPECT_EQ(Complaint({"dance"}), "tool: unknown command dance\nSee tool --help.\n");
