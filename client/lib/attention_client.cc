@@ -33,18 +33,22 @@ namespace {
 /// The time between two questions whether a server is ready.
 constexpr absl::Duration kReadyPause = absl::Milliseconds(100);
 
+/// What to do when the address speaks another protocol, by the words of OpenSSL or of gRPC.
+const char* OtherProtocolHint(absl::string_view text) {
+  return absl::StrContains(text, "wrong version number")
+             ? " (the server speaks no TLS: connect without --tls)"
+         : absl::StrContains(text, "http1.x server")
+             ? " (HTTP/1 answers: is this the port of /metrics, or a proxy that needs --tls?)"
+             : "";
+}
+
 /// Adds to an error the address that was tried, or the flag to change.
 absl::Status Explain(const absl::Status& status, const Attempts& attempts,
                      const ClientOptions& options, absl::Duration call_timeout) {
   const std::string text(status.message());
   const std::string server = absl::StrCat("server ", options.connection.server, ": ");
   if (status.code() == absl::StatusCode::kUnavailable) {
-    // What OpenSSL says of an answer that is not TLS.
-    const bool is_plaintext = absl::StrContains(text, "wrong version number");
-    return WithText(
-        status,
-        absl::StrCat(server, text,
-                     is_plaintext ? " (the server speaks no TLS: connect without --tls)" : ""));
+    return WithText(status, absl::StrCat(server, text, OtherProtocolHint(text)));
   }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
     const std::string timeout = absl::FormatDuration(call_timeout);

@@ -169,6 +169,23 @@ TEST(MessageLimitTest, NamesTheFlagThatRaisesIt) {
               AllOf(HasSubstr("RESOURCE_EXHAUSTED"), HasSubstr("--max-message-bytes")));
 }
 
+TEST(WrongPortTest, TheErrorSaysWhatThePortSpeaks) {
+  Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--admin-listen=none",
+                  "--metrics-listen=127.0.0.1:0"});
+  const auto run_at = [&](const std::string& words, const std::string& flag) {
+    EXPECT_TRUE(server.WaitForStdout(words, kPatience)) << server.err();
+    const std::string rest = server.out().substr(server.out().find(words) + words.size());
+    return RunAttend({"run", "--server=" + rest.substr(0, rest.find('\n')), flag, "--no-retries",
+                      "--random=1x5x512"})
+        .err;
+  };
+  EXPECT_THAT(
+      run_at("attend-server metrics on ", "--causal"),
+      HasSubstr("(HTTP/1 answers: is this the port of /metrics, or a proxy that needs --tls?)"));
+  EXPECT_THAT(run_at("attend-server listening on ", "--tls"),
+              HasSubstr("(the server speaks no TLS: connect without --tls)"));
+}
+
 TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {
   const struct {
     std::vector<std::string> arguments;
