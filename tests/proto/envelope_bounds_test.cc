@@ -274,10 +274,10 @@ TEST(EnvelopeBoundsTest, ALongListOfAnyFieldIsRefusedBeforeItTakesMemory) {
       EXPECT_THAT(status, IsOverBound(std::string(list.field->full_name()), *bound, count));
       EXPECT_LE(announced, kMaxAnnounced) << list.field->full_name();
       EXPECT_EQ(message->ByteSizeLong(), 0u) << list.field->full_name();
-      // As many as the bound are read.
+      // As many as the bound are read. Empty entries of a map are one.
       const std::string longest = WithList(list, *bound);
       EXPECT_THAT(DecodeEnvelope(Cut(longest), *fields, *message), IsOk());
-      if (!IsPayloadField(*list.field)) {
+      if (!IsPayloadField(*list.field) && !list.field->is_map()) {
         EXPECT_EQ(message->ByteSizeLong(), longest.size()) << list.field->full_name();
       }
     }
