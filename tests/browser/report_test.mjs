@@ -194,7 +194,7 @@ await test("every report, in every window", () =>
     });
     await test("a ramp is named by both its rates", async () => {
       const { page } = await openPage(browser, at("ramp.html"));
-      assert.match(await page.$eval("#phases p", (element) => element.textContent), /^50 to 150\/s: /);
+      assert.match(await page.$eval("#phases p bdi", (element) => element.textContent), /^50 to 150\/s: /);
       await page.close();
     });
     await test("a comparison has a line for each run", async () => {
