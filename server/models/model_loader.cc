@@ -105,6 +105,12 @@ ModelLoader::~ModelLoader() {
   }
 }
 
+absl::Status ModelLoader::Discover() {
+  RETURN_IF_ERROR(catalog_.Discover());
+  WarnOfMissingModels();
+  return absl::OkStatus();
+}
+
 void ModelLoader::Start(std::function<void()> on_loaded) {
   thread_ = std::thread([this, on_loaded = std::move(on_loaded)] { Run(on_loaded); });
 }
@@ -114,7 +120,6 @@ void ModelLoader::Close() { queue_->Close(); }
 void ModelLoader::Run(const std::function<void()>& on_loaded) {
   RunLogged(LowerPriority);
   RunLogged([this] { Refresh(Occasion::kRequest); });
-  RunLogged([this] { WarnOfMissingModels(); });
   while (!queue_->is_closed() && !RunLogged(on_loaded)) {
     std::this_thread::sleep_for(kPauseBeforeRetry);
   }
@@ -152,7 +157,7 @@ void ModelLoader::WarnOfMissingModels() const {
       known.insert(state.name);
     }
   }
-  if (known.empty() && last_error_.ok()) {
+  if (known.empty()) {
     const bool is_model = ResolveInside(options_.folder.path, "config.json").ok();
     Log(LogLevel::kWarning,
         absl::StrCat("--models: expected folders with models, found none in ", options_.folder.path,

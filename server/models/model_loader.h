@@ -53,8 +53,9 @@ class ModelLoader {
   /// Closes, and waits for the current task.
   ~ModelLoader();
 
-  /// Calls ModelCatalog::Discover. REQUIRES: Start comes later.
-  absl::Status Discover() { return catalog_.Discover(); }
+  /// Calls ModelCatalog::Discover. Warns in the log when the folder has no models, or not those
+  /// that the options name. REQUIRES: Start comes later.
+  absl::Status Discover();
   /// Starts the thread. `on_loaded` is called once, when every model of the folder is loaded or has
   /// failed, unless Close came first; again if it throws. Called once.
   void Start(std::function<void()> on_loaded);

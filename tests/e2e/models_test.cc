@@ -141,6 +141,18 @@ TEST(ModelsUsageTest, WarnsOfAFolderThatIsAModelItself) {
       kPatience));
 }
 
+TEST(ModelsUsageTest, ChecksForModelsBeforeTheServerStarts) {
+  const TempFolder folder;
+  Process check({ATTEND_SERVER_BINARY, "--check-config", "--models", folder.path(),
+                 "--required-models=gpt2"});
+  EXPECT_EQ(check.WaitForExit(kPatience), 0) << "models may come later";
+  EXPECT_THAT(check.err(), HasSubstr("WARNING --models: expected folders with models, found none "
+                                     "in " +
+                                     folder.path() + "\n"));
+  EXPECT_THAT(check.err(), HasSubstr("WARNING --required-models: expected a name of " +
+                                     folder.path() + ", found gpt2, which does not exist yet\n"));
+}
+
 TEST(ModelsUsageTest, PollsTheFolder) {
   const TempFolder folder;
   ServerProcess server({"--models", folder.path(), "--models-poll=10ms"});
