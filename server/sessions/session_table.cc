@@ -254,46 +254,45 @@ void SessionTable::Park(const std::string& token, Parked parked) {
 absl::StatusOr<SessionTable::Parked> SessionTable::Take(
     const std::string& token, const std::string& tenant,
     absl::FunctionRef<absl::Status(const Session&)> check, const std::string& new_token,
-    Held held) {
-  TokenMap<HeldEntry> entry;
+    Streamed streamed) {
+  TokenMap<StreamedEntry> entry;
   if (!new_token.empty()) {
-    entry = {new_token, HeldEntry{std::move(held)}};
+    entry = {new_token, StreamedEntry{std::move(streamed)}};
   }
   MutexLock lock(mutex_);
   const auto found = parked_.Find(token);
   if (found == parked_.end() || found->second.parked.tenant != tenant) {
     return absl::NotFoundError(
         "open.resume_token: expected the token of a session that can be resumed, found another: "
-        "its "
-        "session may have expired, or another stream has resumed it");
+        "its session may have expired, or another stream has resumed it");
   }
   RETURN_IF_ERROR(check(*found->second.parked.session));
   Parked parked = RemoveParked(found);
   ++resumed_;
   for (auto& [_, now] : entry) {
-    now.held.session = parked.session;
+    now.streamed.session = parked.session;
   }
-  held_.Merge(entry);
+  streamed_.Merge(entry);
   return parked;
 }
 
-void SessionTable::Hold(const std::string& token, Held held) {
-  TokenMap<HeldEntry> entry(token, HeldEntry{std::move(held)});
+void SessionTable::AddStreamed(const std::string& token, Streamed streamed) {
+  TokenMap<StreamedEntry> entry(token, StreamedEntry{std::move(streamed)});
   MutexLock lock(mutex_);
-  held_.Merge(entry);
+  streamed_.Merge(entry);
 }
 
 void SessionTable::ForgetEarlierToken(const std::string& token) {
   MutexLock lock(mutex_);
-  if (const auto found = held_.FindCurrent(token); found != held_.end()) {
-    held_.ForgetEarlierToken(found);
+  if (const auto found = streamed_.FindCurrent(token); found != streamed_.end()) {
+    streamed_.ForgetEarlierToken(found);
   }
 }
 
-SessionTable::Waiters SessionTable::EndHold(const std::string& token) {
+SessionTable::Waiters SessionTable::RemoveStreamed(const std::string& token) {
   MutexLock lock(mutex_);
-  const auto found = held_.FindCurrent(token);
-  return found == held_.end() ? Waiters() : held_.Remove(found).waiters;
+  const auto found = streamed_.FindCurrent(token);
+  return found == streamed_.end() ? Waiters() : streamed_.Remove(found).waiters;
 }
 
 bool SessionTable::TakeOver(const std::string& token, const std::string& tenant,
@@ -303,15 +302,15 @@ bool SessionTable::TakeOver(const std::string& token, const std::string& tenant,
   std::shared_ptr<const Session> session;  // released without the lock
   {
     MutexLock lock(mutex_);
-    const auto found = held_.Find(token);
-    if (found == held_.end() || found->second.held.tenant != tenant) {
+    const auto found = streamed_.Find(token);
+    if (found == streamed_.end() || found->second.streamed.tenant != tenant) {
       return false;
     }
-    session = found->second.held.session.lock();
+    session = found->second.streamed.session.lock();
     if (session == nullptr || !check(*session).ok()) {
       return false;
     }
-    end = found->second.held.end;
+    end = found->second.streamed.end;
     found->second.waiters.push_back(std::move(then));
   }
   end();

@@ -109,7 +109,7 @@ class SessionTable {
   /// Throws std::bad_alloc, after which the session has ended.
   void Park(const std::string& token, Parked parked);
   /// A resumable session on an open stream.
-  struct Held {
+  struct Streamed {
     std::weak_ptr<const Session> session = {};
     /// The tenant that may resume it, and the token by which it was resumed: as of Parked.
     std::string tenant = {};
@@ -119,27 +119,27 @@ class SessionTable {
     std::function<void()> end = {};
   };
   /// Takes a parked session. NOT_FOUND when no session is parked under the token, or when it
-  /// belongs to another tenant; the errors of `check`, after which the session stays parked. It is
-  /// held under `new_token` at once, as by Hold, unless that is empty; `held` need not have the
+  /// belongs to another tenant; the errors of `check`, after which the session stays parked. Does
+  /// AddStreamed under `new_token` at once, unless that is empty; `streamed` need not have the
   /// session.
   absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
                               absl::FunctionRef<absl::Status(const Session&)> check,
-                              const std::string& new_token, Held held);
+                              const std::string& new_token, Streamed streamed);
   absl::StatusOr<Parked> Take(const std::string& token, const std::string& tenant,
                               absl::FunctionRef<absl::Status(const Session&)> check) {
-    return Take(token, tenant, check, "", Held());
+    return Take(token, tenant, check, "", Streamed());
   }
   using Waiters = std::list<std::function<void()>>;
-  /// Lets others take the session over from its stream, until EndHold.
-  void Hold(const std::string& token, Held held);
-  /// Forgets the earlier token of a session that is held: its caller has the new one.
+  /// Lets others take the session over from its stream, until RemoveStreamed.
+  void AddStreamed(const std::string& token, Streamed streamed);
+  /// Forgets the earlier token of a session on an open stream: its caller has the new one.
   void ForgetEarlierToken(const std::string& token);
   /// Returns the functions that wait for the session, which the caller calls. The stream has parked
   /// it, or it has ended.
-  Waiters EndHold(const std::string& token);
-  /// Ends the stream that holds a session, so that it can be taken: calls `then` when its stream
-  /// has given it up. Returns false, and calls nothing, if no stream holds a session that this
-  /// caller could Take.
+  Waiters RemoveStreamed(const std::string& token);
+  /// Ends the stream of a session, so that it can be taken: calls `then` when the stream has given
+  /// it up. Returns false, and calls nothing, if no stream has a session that this caller could
+  /// Take.
   bool TakeOver(const std::string& token, const std::string& tenant,
                 absl::FunctionRef<absl::Status(const Session&)> check, std::function<void()> then);
   /// Makes room in the memory: of the parked sessions of the account and of accounts that have more
@@ -166,10 +166,10 @@ class SessionTable {
     /// Of its pages. A page that several of its sequences share counts for each of them.
     int64_t bytes = 0;
   };
-  struct HeldEntry {
-    std::string& earlier_token() { return held.earlier_token; }
+  struct StreamedEntry {
+    std::string& earlier_token() { return streamed.earlier_token; }
 
-    Held held;
+    Streamed streamed;
     Waiters waiters = {};
   };
 
@@ -210,7 +210,7 @@ class SessionTable {
   std::map<std::string, std::weak_ptr<KvMemory>> parts_ ABSL_GUARDED_BY(mutex_);
   TokenMap<ParkedUntil> parked_ ABSL_GUARDED_BY(mutex_);
   EndOrder ends_ ABSL_GUARDED_BY(mutex_);  // of parked_
-  TokenMap<HeldEntry> held_ ABSL_GUARDED_BY(mutex_);
+  TokenMap<StreamedEntry> streamed_ ABSL_GUARDED_BY(mutex_);
   int64_t resumed_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t expired_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t evicted_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -203,7 +203,7 @@ absl::StatusOr<int64_t> DuplexCall::ReserveIfLarge(const grpc::ByteBuffer& messa
 void DuplexCall::RefuseRoom(const grpc::ByteBuffer& message, TimePoint arrival,
                             const absl::Status& status) {
   {
-    const Hold hold(*this);
+    const EndDelay delay(*this);
     if (IsCompressed(message) || !OnMessageWithoutRoom(message, arrival, status)) {
       RefuseMessage(message, arrival, status);
     }
@@ -214,7 +214,7 @@ void DuplexCall::RefuseRoom(const grpc::ByteBuffer& message, TimePoint arrival,
 // Handles the message. The next one is read afterwards, so that it does not pass this one.
 void DuplexCall::TakeNow(const grpc::ByteBuffer& message, TimePoint arrival) {
   {
-    const Hold hold(*this);
+    const EndDelay delay(*this);
     const absl::StatusOr<grpc::ByteBuffer> inflated =
         Contain("the request", [&] { return InflateOnAccount(message); });
     if (inflated.ok()) {

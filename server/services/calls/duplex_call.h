@@ -85,18 +85,19 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   /// to the observer. Any thread; does not block. Does not throw: without memory for the message,
   /// the call ends with that error.
   void Send(const grpc::ByteBuffer& message, std::optional<RequestRecord> ended = std::nullopt);
-  /// Sets whether no further message is read. Advance, which the end of each Hold calls, reads on.
+  /// Sets whether no further message is read. Advance, which the end of each EndDelay calls, reads
+  /// on.
   void PauseReading(bool is_paused);
-  /// Delays OnEnd while it lives. REQUIRES: a request is running, or another Hold lives.
-  class Hold {
+  /// Delays OnEnd while it lives. REQUIRES: a request is running, or another EndDelay lives.
+  class EndDelay {
    public:
-    explicit Hold(DuplexCall& call) : call_(call) { call_.AddRunning(1); }
-    ~Hold() {
+    explicit EndDelay(DuplexCall& call) : call_(call) { call_.AddRunning(1); }
+    ~EndDelay() {
       call_.AddRunning(-1);
       call_.Advance();
     }
-    Hold(const Hold&) = delete;
-    Hold& operator=(const Hold&) = delete;
+    EndDelay(const EndDelay&) = delete;
+    EndDelay& operator=(const EndDelay&) = delete;
 
    private:
     DuplexCall& call_;

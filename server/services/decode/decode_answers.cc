@@ -27,7 +27,7 @@ void RecordModel(DecodeAction& action) {
 
 void DecodeCall::OnStepDone(const ActionPointer& action, const AttendReply& reply,
                             const absl::Status& status, const BatchStats& stats) {
-  const Hold hold(*this);
+  const EndDelay delay(*this);
   RequestRecord& record = action->record;
   Record(stats, record);
   const int64_t number = action->request.message.sequence();

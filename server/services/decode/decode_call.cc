@@ -175,7 +175,7 @@ void DecodeCall::Open(const ActionPointer& action) {
 
 bool DecodeCall::TakesOver(const ActionPointer& action) {
   const auto go_on = [this, self = shared_from_this(), action] {
-    const Hold hold(*this);
+    const EndDelay delay(*this);
     if (is_cancelled()) {  // another caller may wait for the session
       Answer(action, absl::CancelledError("the caller cancelled while it waited for the session"));
       PauseReading(false);
@@ -236,7 +236,7 @@ absl::Status DecodeCall::BeginStep(const ActionPointer& action, SessionSequence&
   }
   const auto submit = [this, action, &sequence,
                        plan = std::make_shared<AttendPlan>(std::move(plan))] {
-    const Hold hold(*this);
+    const EndDelay delay(*this);
     const absl::Status status =
         Contain(kWork, [&] { return SubmitStep(action, sequence, std::move(*plan)); });
     if (!status.ok()) {
@@ -283,7 +283,7 @@ void DecodeCall::Proceed(int64_t number) {
     return;
   }
   RunOnSideThread(next.action->record.request_bytes, [this, next] {
-    const Hold hold(*this);
+    const EndDelay delay(*this);
     RunAction(next.action, *next.sequence);
   });
 }

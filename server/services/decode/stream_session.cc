@@ -103,9 +103,9 @@ absl::Status StreamSession::OpenNew(const DecodeAction& action, const ModelRepos
   if (session->plan().time_to_live > absl::ZeroDuration()) {
     resume_token = SessionTable::MakeResumeToken();
     result.set_resume_token(resume_token);
-    table_.Hold(resume_token, {.session = session,
-                               .tenant = caller.tenant,
-                               .end = std::move(end_stream)});  // after this nothing fails
+    table_.AddStreamed(resume_token, {.session = session,
+                                      .tenant = caller.tenant,
+                                      .end = std::move(end_stream)});  // after this nothing fails
   }
   MutexLock lock(mutex_);
   session_ = std::move(session);
@@ -311,7 +311,7 @@ void StreamSession::Leave(bool is_clean, const std::string& tenant) {
   {
     MutexLock lock(mutex_);
     ParkOrEnd(is_clean, tenant);
-    waiters = table_.EndHold(resume_token_);
+    waiters = table_.RemoveStreamed(resume_token_);
   }
   for (const std::function<void()>& go_on : waiters) {
     if (const absl::Status status = ContainVoid("resuming a session", go_on); !status.ok()) {

@@ -34,8 +34,8 @@ class StreamSession {
   /// opens one.
   absl::Status BeginOpen();
   /// Opens a new session, or resumes a parked one, and sets it in the action. `end_stream` is
-  /// SessionTable::Held::end. After an error it can be tried again. Errors of PlanSession and the
-  /// table. REQUIRES: BeginOpen.
+  /// SessionTable::Streamed::end. After an error it can be tried again. Errors of PlanSession and
+  /// the table. REQUIRES: BeginOpen.
   absl::Status Open(DecodeAction& action, const ModelRepository& models,
                     std::function<void()> end_stream, v1::DecodeResult& result);
   /// Ends another stream that holds the session that the action is to resume. Returns false if
