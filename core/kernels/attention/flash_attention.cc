@@ -45,7 +45,7 @@ FlashAttention::FlashAttention(std::span<const FlashSequence> sequences, Workspa
     if (plan == nullptr || plan->compute() != s.compute) {  // all have the same widths
       plan = &AttentionPlan::Get(s.compute, s.query.head_dim, s.value.head_dim);
     }
-    tile_scratch_bytes_ = std::max(tile_scratch_bytes_, TileScratchBytes(*plan));
+    tile_scratch_bytes_ = std::max(tile_scratch_bytes_, TileBuffers::Bytes(*plan));
     prepared_.push_back({s, plan});
   }
   MakeRotations(rotations == nullptr ? own_rotations_ : *rotations);

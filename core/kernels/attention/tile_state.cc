@@ -15,13 +15,6 @@
 namespace attention {
 namespace {
 
-template <typename T>
-T* Take(std::byte*& scratch, int64_t count) {
-  T* taken = reinterpret_cast<T*>(scratch);
-  scratch += RoundUp(count * static_cast<int64_t>(sizeof(T)), 64);
-  return taken;
-}
-
 /// Whether keys in `storage` are stored in the compute type.
 bool IsComputeType(const AttentionPlan& plan, KeyValueStorage storage) {
   switch (storage) {
@@ -169,28 +162,43 @@ bool ExpandsKeys(const QueryTile& tile) {
   return OperandsOf(tile, HasFewRows(tile)) == KeyOperands::kExpanded;
 }
 
+/// Divides memory into buffers that are aligned to 64 bytes. Without memory it counts their bytes.
+class TileBuffers::Division {
+ public:
+  explicit Division(std::byte* memory) : memory_(memory) {}
+
+  template <typename T>
+  T* Take(int64_t count) {
+    std::byte* taken = memory_ == nullptr ? nullptr : memory_ + bytes_;
+    bytes_ += RoundUp(count * static_cast<int64_t>(sizeof(T)), 64);
+    return reinterpret_cast<T*>(taken);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  size_t bytes_ = 0;
+};
+
 TileBuffers::TileBuffers(const TileSetup& setup, const TileMemory& memory)
-    : TileBuffers(setup, memory.scratch, memory.expanded) {}
+    : TileBuffers(setup.plan, Division(memory.scratch)) {
+  expanded = memory.expanded;
+}
 
-TileBuffers::TileBuffers(const TileSetup& setup, std::byte* scratch, ExpandedKeys* converted)
-    : scores(Take<float>(scratch, kQueryTile * kScoreStride)),
-      probabilities(Take<uint16_t>(scratch, kQueryTile * kScoreStride)),
-      accumulator(Take<float>(scratch, kQueryTile * setup.plan.value_width())),
-      total(Take<float>(scratch, TileSums::Floats(kQueryTile, setup.plan.value_width()))),
-      query(Take<float>(scratch, kQueryTile * setup.plan.depth())),
-      values_copy(
-          Take<float>(scratch, kKeyTile * std::max(setup.plan.value_width(), setup.plan.depth()))),
-      query_scales(Take<float>(scratch, kQueryTile)),
-      largest(Take<float>(scratch, kQueryTile)),
-      integer_sums(Take<int32_t>(scratch, kQueryTile * setup.plan.value_width())),
-      expanded(converted) {}
+TileBuffers::TileBuffers(const AttentionPlan& plan, Division&& memory)
+    : scores(memory.Take<float>(kQueryTile * kScoreStride)),
+      probabilities(memory.Take<uint16_t>(kQueryTile * kScoreStride)),
+      accumulator(memory.Take<float>(kQueryTile * plan.value_width())),
+      total(memory.Take<float>(TileSums::Floats(kQueryTile, plan.value_width()))),
+      query(memory.Take<float>(kQueryTile * plan.depth())),
+      values_copy(memory.Take<float>(kKeyTile * std::max(plan.value_width(), plan.depth()))),
+      query_scales(memory.Take<float>(kQueryTile)),
+      largest(memory.Take<float>(kQueryTile)),
+      integer_sums(memory.Take<int32_t>(kQueryTile * plan.value_width())),
+      bytes_(memory.bytes()) {}
 
-size_t TileScratchBytes(const AttentionPlan& plan) {
-  const int64_t row_floats = kScoreStride + 2 * plan.value_width() +
-                             TileSums::Floats(1, plan.value_width()) + plan.depth() + 2;
-  const int64_t floats =
-      kQueryTile * row_floats + kKeyTile * std::max(plan.value_width(), plan.depth());
-  return floats * sizeof(float) + kQueryTile * kScoreStride * sizeof(uint16_t) + 12 * 64;
+size_t TileBuffers::Bytes(const AttentionPlan& plan) {
+  return TileBuffers(plan, Division(nullptr)).bytes_;
 }
 
 void ReadQuery(const TileSetup& setup, const TileBuffers& buffers) {

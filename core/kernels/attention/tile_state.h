@@ -76,7 +76,7 @@ bool ExpandsKeys(const QueryTile& tile);
 
 /// The memory with which a thread computes a query tile. Borrowed.
 struct TileMemory {
-  std::byte* scratch;                // TileScratchBytes, aligned to 64 bytes
+  std::byte* scratch;                // TileBuffers::Bytes, aligned to 64 bytes
   ExpandedKeys* expanded = nullptr;  // of the thread
 };
 
@@ -93,14 +93,17 @@ struct TileBuffers {
   float* query_scales;      // [kQueryTile], of u8 queries
   float* largest;           // [kQueryTile]: SoftmaxTile::largest of the key tile, with kInt8
   int32_t* integer_sums;    // [kQueryTile, value_width]
-  ExpandedKeys* expanded;   // with KeyOperands::kExpanded
+  ExpandedKeys* expanded = nullptr;  // with KeyOperands::kExpanded
+
+  /// Returns the bytes of scratch memory that a tile needs.
+  static size_t Bytes(const AttentionPlan& plan);
 
  private:
-  TileBuffers(const TileSetup& setup, std::byte* scratch, ExpandedKeys* converted);
-};
+  class Division;
+  TileBuffers(const AttentionPlan& plan, Division&& memory);
 
-/// The bytes of scratch memory that a tile needs.
-size_t TileScratchBytes(const AttentionPlan& plan);
+  size_t bytes_;  // of all buffers
+};
 
 /// Writes the tile's query rows, normalised and rotated, to buffers.query.
 void ReadQuery(const TileSetup& setup, const TileBuffers& buffers);

@@ -23,7 +23,7 @@ class TileTasks {
   /// Estimates the number of floating point operations of a tile.
   static double Flops(const QueryTile& tile);
 
-  /// Computes the tiles. `scratch_bytes` is the largest TileScratchBytes of any tile. Uses
+  /// Computes the tiles. `scratch_bytes` is the largest TileBuffers::Bytes of any tile. Uses
   /// buffers of the workspace.
   void Run(size_t scratch_bytes);
 
