@@ -10,8 +10,11 @@
 namespace attention {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::Key;
+using ::testing::Le;
 
 using OpenLoopTest = LoadGeneratorTest;
 
@@ -118,7 +121,9 @@ TEST_F(OpenLoopTest, AnOpenLoopEndsAfterSoManyRequestsThatAreDueAfterItsWarmup) 
   const LoadResult result = Send(/*is_streaming=*/false, options);
   EXPECT_EQ(result.pace->due, 12);
   EXPECT_EQ(result.latency_ns.count(), 12);
-  EXPECT_EQ(result.answers, 12) << "the window ends with the last answer";
+  // The window ends with the last answer. Answers to the five requests of the warm-up may fall into
+  // it too.
+  EXPECT_THAT(result.answers, AllOf(Ge(12), Le(17)));
   EXPECT_GE(result.window, absl::Milliseconds(120));
 }
 
