@@ -33,24 +33,12 @@ namespace {
 /// The time between two questions whether a server is ready.
 constexpr absl::Duration kReadyPause = absl::Milliseconds(100);
 
-/// What to do when the address speaks another protocol, by the words of OpenSSL or of gRPC.
-const char* OtherProtocolHint(absl::string_view text) {
-  return absl::StrContains(text, "wrong version number")
-             ? " (the server speaks no TLS: connect without --tls)"
-         : absl::StrContains(text, "http1.x server")
-             ? " (HTTP/1 answers: is this the port of /metrics, or a proxy that needs --tls?)"
-             : "";
-}
-
 /// Adds to an error the address that was tried, or the flag to change.
 absl::Status Explain(const absl::Status& status, const Attempts& attempts,
                      const ClientOptions& options, absl::Duration call_timeout) {
   const std::string text(status.message());
-  const std::string server = absl::StrCat("server ", options.connection.server, ": ");
-  if (status.code() == absl::StatusCode::kUnavailable) {
-    return WithText(status, absl::StrCat(server, text, OtherProtocolHint(text)));
-  }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+    const std::string server = absl::StrCat("server ", options.connection.server, ": ");
     const std::string timeout = absl::FormatDuration(call_timeout);
     return WithText(status,
                     attempts.timed_out()
@@ -68,7 +56,7 @@ absl::Status Explain(const absl::Status& status, const Attempts& attempts,
             text,
             " (of metadata that is sent, the server's flag --max-header-bytes sets the limit)"));
   }
-  return status;
+  return WithServer(status, options.connection);
 }
 
 template <typename Request>

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "client/lib/channel_target.h"
 #include "client/lib/retry_policy.h"
+#include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/text_file.h"
 
@@ -235,6 +236,22 @@ absl::Status SetServerName(const std::optional<TlsOptions>& tls, const ChannelTa
   return absl::OkStatus();
 }
 
+/// What to change, by the words of OpenSSL or of gRPC about a connection that failed.
+const char* ProtocolHint(absl::string_view text) {
+  if (absl::StrContains(text, "wrong version number")) {
+    return " (the server speaks no TLS: connect without --tls)";
+  }
+  if (absl::StrContains(text, "http1.x server") || absl::StrContains(text, "parsing HTTP/2")) {
+    return " (the server speaks no HTTP/2: is this the port of /metrics, or a proxy that needs "
+           "--tls?)";
+  }
+  const bool is_closed = absl::StrContains(text, "Socket closed") ||
+                         absl::StrContains(text, "Connection reset by peer");
+  return absl::StrContains(text, "last error: ") && is_closed
+             ? " (the server closed the new connection: does it need --tls, or --certificate?)"
+             : "";
+}
+
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const ConnectionOptions& options,
                                                                  int count, bool is_load) {
   // gRPC stays initialized until the process ends: in gRPC 1.51, its shutdown can take 10 s.
@@ -259,6 +276,14 @@ absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> Make(const Connectio
 }
 
 }  // namespace
+
+absl::Status WithServer(const absl::Status& status, const ConnectionOptions& options) {
+  if (status.code() != absl::StatusCode::kUnavailable) {
+    return status;
+  }
+  const std::string text(status.message());
+  return WithText(status, absl::StrCat("server ", options.server, ": ", text, ProtocolHint(text)));
+}
 
 absl::StatusOr<ClientMetadata> MetadataOf(const ConnectionOptions& options) {
   ClientMetadata metadata = options.metadata;

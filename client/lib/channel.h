@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/lib/connection_options.h"
 
@@ -20,6 +21,10 @@ namespace attention {
 /// does not allow; FAILED_PRECONDITION for a token that would be sent in plaintext to another
 /// machine.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ConnectionOptions& options);
+
+/// Adds to an UNAVAILABLE error the address that was tried, and what to change when gRPC's words
+/// tell that the port speaks another protocol. Returns other errors as they are.
+absl::Status WithServer(const absl::Status& status, const ConnectionOptions& options);
 
 using ClientMetadata = std::vector<std::pair<std::string, std::string>>;
 

@@ -12,7 +12,6 @@
 #include "client/lib/request_codec.h"
 #include "client/lib/retry_policy.h"
 #include "client/lib/stream_assembler.h"
-#include "core/runtime/presented_status.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
 
@@ -80,9 +79,8 @@ struct DecodeStream::State {
       status = absl::DeadlineExceededError(absl::StrCat("server ", options.connection.server,
                                                         ": no answer within ",
                                                         absl::FormatDuration(options.timeout)));
-    } else if (status.code() == absl::StatusCode::kUnavailable) {
-      status = WithText(status, absl::StrCat("server ", options.connection.server, ": ",
-                                             std::string(status.message())));
+    } else {
+      status = WithServer(status, options.connection);
     }
     broken.Update(status);
     return broken;

@@ -170,20 +170,26 @@ TEST(MessageLimitTest, NamesTheFlagThatRaisesIt) {
 }
 
 TEST(WrongPortTest, TheErrorSaysWhatThePortSpeaks) {
-  Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--admin-listen=none",
-                  "--metrics-listen=127.0.0.1:0"});
-  const auto run_at = [&](const std::string& words, const std::string& flag) {
+  const auto run_at = [](Process& server, const std::string& words, const std::string& flag) {
     EXPECT_TRUE(server.WaitForStdout(words, kPatience)) << server.err();
     const std::string rest = server.out().substr(server.out().find(words) + words.size());
     return RunAttend({"run", "--server=" + rest.substr(0, rest.find('\n')), flag, "--no-retries",
                       "--random=1x5x512"})
         .err;
   };
-  EXPECT_THAT(
-      run_at("attend-server metrics on ", "--causal"),
-      HasSubstr("(HTTP/1 answers: is this the port of /metrics, or a proxy that needs --tls?)"));
-  EXPECT_THAT(run_at("attend-server listening on ", "--tls"),
+  Process server({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--admin-listen=none",
+                  "--metrics-listen=127.0.0.1:0"});
+  EXPECT_THAT(run_at(server, "attend-server metrics on ", "--causal"),
+              HasSubstr("(the server speaks no HTTP/2: is this the port of /metrics, or a proxy "
+                        "that needs --tls?)"));
+  EXPECT_THAT(run_at(server, "attend-server listening on ", "--tls"),
               HasSubstr("(the server speaks no TLS: connect without --tls)"));
+  Process secure({ATTEND_SERVER_BINARY, "--listen=127.0.0.1:0", "--admin-listen=none",
+                  "--metrics-listen=none", "--tls-certificate=" ATTEND_TEST_DATA "/tls/server.pem",
+                  "--tls-key=" ATTEND_TEST_DATA "/tls/server.key"});
+  EXPECT_THAT(run_at(secure, "attend-server listening on ", "--causal"),
+              HasSubstr("(the server closed the new connection: does it need --tls, or "
+                        "--certificate?)"));
 }
 
 TEST(UsageTest, ErrorsExitWithTwoAndSayWhy) {

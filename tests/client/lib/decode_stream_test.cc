@@ -169,6 +169,12 @@ TEST_F(DecodeStreamTest, OtherActionsWaitForNoStepUnderWay) {
   EXPECT_THAT(stream->Close(), IsOk());
 }
 
+TEST_F(DecodeStreamTest, AServerWithoutTlsIsTold) {
+  EXPECT_THAT(
+      DecodeStream::Open({.connection = {.server = server_.address(), .tls = TlsOptions{}}}, {}),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("(the server speaks no TLS: ")));
+}
+
 TEST(DecodeStreamOptionsTest, AreChecked) {
   EXPECT_THAT(DecodeStream::Open({.connection = {.server = ""}}, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server: expected")));
