@@ -151,9 +151,9 @@ std::string CountsText(const BenchReport& report, const BenchLevel& level) {
         Line("rate", absl::StrFormat("offered %.1f/s   sent %.1f/s   goodput %.1f/s",
                                      rates.offered_per_s, rates.sent_per_s, rates.requests_per_s));
   }
-  const std::string what =
-      is_decode ? absl::StrFormat("%d steps and %d prompts", result.answers, result.prefills)
-                : absl::StrCat(result.answers);
+  const std::string what = is_decode ? absl::StrCat(Counted(result.answers, "step"), " and ",
+                                                    Counted(result.prefills, "prompt"))
+                                     : absl::StrCat(result.answers);
   text += Line("answers",
                absl::StrFormat("%s in %.1f s, %s", what, absl::ToDoubleSeconds(result.window),
                                FailedText(result.failures)));

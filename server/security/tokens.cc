@@ -14,6 +14,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/json_text.h"
 #include "core/runtime/nearest_name.h"
 #include "core/runtime/status_macros.h"
@@ -143,7 +144,7 @@ void LogTokens(const TokenTable& table, const std::string& path) {
   const bool admits =
       std::ranges::any_of(table, [&](const auto& entry) { return entry.second.expires > now; });
   Log(admits ? LogLevel::kInfo : LogLevel::kWarning,
-      absl::StrCat("read ", table.size(), " tokens from ", path,
+      absl::StrCat("read ", Counted(std::ssize(table), "token"), " from ", path,
                    admits ? ""
                           : ": expected one that has not expired, found none, so every caller "
                             "is refused"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/counted.h"
 #include "server/observability/requests.h"
 
 namespace attention {
@@ -69,9 +70,8 @@ int main() {
   for (const int threads : {1, 2, 4}) {
     const double without = attention::Measure(threads, false);
     const double with = attention::Measure(threads, true);
-    std::printf(
-        "%d threads: %.0f ns a request to be observed (%.0f with the making of its record)\n",
-        threads, with - without, with);
+    std::printf("%s: %.0f ns a request to be observed (%.0f with the making of its record)\n",
+                attention::Counted(threads, "thread").c_str(), with - without, with);
   }
   return 0;
 }

@@ -14,6 +14,7 @@
 #include "client/load/workload.h"
 #include "client/plot/token_text.h"
 #include "core/reference/reference.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 
@@ -36,7 +37,7 @@ void AddRules(const reference::Options& options, std::vector<std::string>& rules
   }
   add(!options.mask.empty(), "mask");
   add(std::count(options.bias.begin(), options.bias.end(), kHidingBias) > 0, "bias of -infinity");
-  add(options.prefix > 0, absl::StrCat("except the first ", options.prefix, " keys"));
+  add(options.prefix > 0, absl::StrCat("except the first ", Counted(options.prefix, "key")));
   add(!options.global_tokens.empty(),
       absl::StrCat("except global tokens ", absl::StrJoin(options.global_tokens, " ")));
 }

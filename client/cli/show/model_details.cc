@@ -49,7 +49,7 @@ std::string StateText(const v1::ModelState& state) {
                           1e-9 * static_cast<double>(state.load_ns()));
   }
   if (state.num_unused_tensors() > 0) {
-    absl::StrAppend(&text, ", ", state.num_unused_tensors(), " tensors unused");
+    absl::StrAppend(&text, ", ", Counted(state.num_unused_tensors(), "tensor"), " unused");
   }
   return state.error().empty() ? text : absl::StrCat(text, ": ", state.error());
 }

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "client/cli/show/text_table.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/flag_text.h"
 
 namespace attention {
@@ -104,9 +105,10 @@ std::vector<std::pair<const char*, std::string>> FactsOf(const TopView& view) {
                                MeanText(change.batch_tokens(), change.batches()), " tokens   ",
                                NumberText(PerSecond(change.batch_tokens(), change)), " tokens/s")},
       {"threads", ThreadsText(view)},
-      {"queue", absl::StrCat(now.waiting_requests(), " requests   ", Mebibytes(now.waiting_bytes()),
-                             "   ", NumberText(now.waiting_ns() / 1e9), " s of work   ",
-                             now.running_requests(), " running")},
+      {"queue",
+       absl::StrCat(Counted(now.waiting_requests(), "request"), "   ",
+                    Mebibytes(now.waiting_bytes()), "   ", NumberText(now.waiting_ns() / 1e9),
+                    " s of work   ", now.running_requests(), " running")},
       {"sessions",
        absl::StrCat(now.sessions(), "   ", now.parked_sessions(), " to be resumed   cache ",
                     Mebibytes(now.cache_bytes()), " of ", Mebibytes(now.max_cache_bytes()))},

@@ -187,6 +187,13 @@ TEST(ReportTest, TellsTheFailuresOfTheWindowFromThoseOfTheWarmUp) {
   EXPECT_THAT(ToText(Report()), HasSubstr("1000 in 10.0 s, 0 failed\n"));
 }
 
+TEST(ReportTest, CountsTheStepsAndPromptsOfSessions) {
+  BenchReport report = Report();
+  report.subject.decode.emplace();
+  report.levels[0].result.prefills = 1;
+  EXPECT_THAT(ToText(report), HasSubstr("answers     1000 steps and 1 prompt in 10.0 s"));
+}
+
 TEST(ReportTest, SaysThatNoRequestWasDue) {
   const std::string reason = "requests    NONE was due within the window: nothing was measured\n";
   BenchReport report = OpenReport();
