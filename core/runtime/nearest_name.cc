@@ -7,6 +7,14 @@
 #include "absl/strings/str_cat.h"
 
 namespace attention {
+namespace {
+
+/// The name of a flag without its dashes.
+std::string Letters(const std::string& name) {
+  return name.substr(std::min(name.find_first_not_of('-'), name.size()));
+}
+
+}  // namespace
 
 // Optimal string alignment distance (a restricted Damerau-Levenshtein distance: L. Boytsov,
 // "Indexing methods for approximate dictionary searching", 2011, section 2.2).
@@ -31,11 +39,14 @@ size_t TypingErrors(const std::string& a, const std::string& b) {
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names) {
   std::optional<std::string> nearest;
-  const size_t letters = word.size() - std::min(word.find_first_not_of('-'), word.size());
+  const std::string letters = Letters(word);
   // Of two names that begin with the word, the shorter one is nearer.
-  std::pair<size_t, size_t> fewest = {std::max<size_t>(1, letters / 3) + 1, 0};
+  std::pair<size_t, size_t> fewest = {std::max<size_t>(1, letters.size() / 3) + 1, 0};
   for (const std::string& name : names) {
-    const bool is_begun = letters >= 3 && absl::StartsWith(name, word);
+    if (letters.size() == 1 && Letters(name) != letters) {
+      continue;  // any other letter is one typing error away
+    }
+    const bool is_begun = letters.size() >= 3 && absl::StartsWith(name, word);
     const size_t errors = TypingErrors(word, name);
     const std::pair<size_t, size_t> distance = {is_begun ? 1 : errors, errors};
     if (distance < fewest) {

@@ -12,7 +12,8 @@ namespace attention {
 size_t TypingErrors(const std::string& a, const std::string& b);
 
 /// Returns the shortest name that begins with `word`, or else the name with the fewest typing
-/// errors, if these are at most a third of its letters. Of several it returns the first.
+/// errors, if these are at most a third of its letters. Of several it returns the first. A word of
+/// one letter is near only to the same letter, with more or fewer dashes.
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names);
 

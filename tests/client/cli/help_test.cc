@@ -86,6 +86,8 @@ TEST(NearestNameTest, CountsTypingErrors) {
   EXPECT_EQ(NearestName("--colour", names), std::nullopt);
   EXPECT_EQ(NearestName("", names), std::nullopt);
   EXPECT_EQ(NearestName("--x", {}), std::nullopt);
+  EXPECT_EQ(NearestName("-v", {"-h", "-n", "--via"}), std::nullopt) << "another letter is no hint";
+  EXPECT_EQ(NearestName("--n", {"-h", "-n"}), "-n");
 }
 
 TEST(EmptyValuesTest, AreRefusedBeforeTheyTakeTheNextWord) {
