@@ -28,6 +28,13 @@ export function codeName(code: number): Code {
   return (Status[code] ?? "UNKNOWN") as Code;
 }
 
+/** What to change, by the words of OpenSSL or of grpc-js about a connection that failed. */
+const HINTS: [RegExp, string][] = [
+  [/wrong version number/, "the server speaks no TLS: connect without tls"],
+  [/Last error: Protocol error/, "the server speaks no HTTP/2: is this the port of /metrics, or a proxy that needs tls?"],
+  [/Last error: (Failed to connect|read ECONNRESET)/, "the server closed the new connection: does it need tls, or a certificate in it?"],
+];
+
 /** Converts an error of grpc-js. Its message also names the server, the timeout or the flag to raise. Returns other errors as they are. */
 export function fromStatus(error: unknown, server: string, timeoutMs: number): unknown {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "number" || !("details" in error)) {
@@ -36,7 +43,8 @@ export function fromStatus(error: unknown, server: string, timeoutMs: number): u
   const code = codeName(error.code);
   let message = String(error.details);
   if (code === "UNAVAILABLE") {
-    message = `server ${server}: ${message}`;
+    const hint = HINTS.find(([words]) => words.test(message));
+    message = `server ${server}: ${message}${hint ? ` (${hint[1]})` : ""}`;
   } else if (code === "DEADLINE_EXCEEDED") {
     message = `server ${server}: no answer within ${timeoutMs} ms: ${message}`;
   } else if (message.includes("larger than max")) {

@@ -1,6 +1,8 @@
 // Addresses, certificates, tokens and metadata; servers that go and come back.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
@@ -16,6 +18,24 @@ describe("a connection", () => {
     await using({ server: "unix:/nonexistent/attend.sock" }, async (client) => {
       await assert.rejects(client.listModels(), { code: "UNAVAILABLE", message: /^server unix:\/nonexistent\/attend.sock: / });
     });
+  });
+
+  test("names a port that speaks another protocol", async () => {
+    const web = createServer().listen(0, "127.0.0.1");
+    await once(web, "listening");
+    const refuses = (server, tls, hint) =>
+      using({ server, tls, retries: false }, async (client) => {
+        const isNamed = ({ code, message }) => code === "UNAVAILABLE" && message.endsWith(` (the server ${hint})`);
+        await assert.rejects(client.listModels(), isNamed);
+        await assert.rejects(client.session({ model: "demo" }), isNamed);
+      });
+    const port = web.address().port;
+    await refuses(`127.0.0.1:${port}`, false, "speaks no HTTP/2: is this the port of /metrics, or a proxy that needs tls?");
+    web.close();
+    await serving([], ({ address }) => refuses(address, true, "speaks no TLS: connect without tls"));
+    await serving(tlsFlags, ({ address }) =>
+      refuses(address, false, "closed the new connection: does it need tls, or a certificate in it?"),
+    );
   });
 
   test("finds a server again that comes back", async () => {

@@ -1,6 +1,8 @@
 """Addresses, certificates, tokens and metadata; servers that go and come back."""
 
+import http.server
 import tempfile
+import threading
 import unittest
 
 import attend
@@ -14,6 +16,29 @@ class ConnectionTest(unittest.TestCase):
         with attend.Client("unix:/nonexistent/attend.sock") as client:
             with self.assertRaisesRegex(attend.Unavailable, "server unix:/nonexistent/attend.sock: "):
                 client.list_models()
+
+    def test_a_port_that_speaks_another_protocol_is_named(self):
+        plain = Server()
+        secure = Server(f"--tls-certificate={CERTIFICATES}/server.pem", f"--tls-key={CERTIFICATES}/server.key")
+        quiet = type("Quiet", (http.server.BaseHTTPRequestHandler,), {"log_message": lambda *_: None})
+        web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), quiet)
+        for stop in (plain.stop, secure.stop, web.server_close, web.shutdown):
+            self.addCleanup(stop)
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        for server, tls, hint in (
+            (plain.address, True, "the server speaks no TLS: connect without tls"),
+            (secure.address, None, "the server closed the new connection: does it need tls, or a certificate in it?"),
+            (
+                f"127.0.0.1:{web.server_port}",
+                None,
+                "the server speaks no HTTP/2: is this the port of /metrics, or a proxy that needs tls?",
+            ),
+        ):
+            with self.subTest(hint=hint), attend.Client(server, tls=tls, retries=False) as client:
+                for act in (client.list_models, lambda: client.session(model="demo")):
+                    with self.assertRaises(attend.Unavailable) as caught:
+                        act()
+                    self.assertTrue(caught.exception.message.endswith(f" ({hint})"), caught.exception.message)
 
     def test_a_server_that_comes_back_is_found_again(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -99,11 +99,26 @@ _CLASSES: Dict[grpc.StatusCode, Type[AttendError]] = {kind.code: kind for kind i
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
+# What to change, by the words of OpenSSL or of gRPC about a connection that failed.
+_HINTS = (
+    ("wrong version number", "the server speaks no TLS: connect without tls"),
+    (
+        "http1.x server|parsing HTTP/2",
+        "the server speaks no HTTP/2: is this the port of /metrics, or a proxy that needs tls?",
+    ),
+    (
+        "last error: .*(Socket closed|Connection reset by peer)",
+        "the server closed the new connection: does it need tls, or a certificate in it?",
+    ),
+)
+
+
 def from_rpc(error: Any, server: str, timeout: float) -> AttendError:
     """Returns the error of a grpc.RpcError. Its message also names the server, the timeout or the flag to raise."""
     code, message = error.code(), error.details() or ""
     if code == grpc.StatusCode.UNAVAILABLE:
-        message = f"server {server}: {message}"
+        hints = (f" ({hint})" for words, hint in _HINTS if re.search(words, message))
+        message = f"server {server}: {message}{next(hints, '')}"
     elif code == grpc.StatusCode.DEADLINE_EXCEEDED:
         # gRPC's own text says that the time is over; the server refuses what it could not compute in time.
         late = "no answer within" if message == "Deadline Exceeded" else "refused with a timeout of"
