@@ -38,6 +38,8 @@ def replace_cpuid(source, target):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "/")
+    if not (root / "usr/lib/python3/dist-packages/onnxruntime").is_dir():
+        sys.exit(f"avx2_peer.py: {root}: expected a tree with the package python3-onnxruntime, found none\n{__doc__}")
     place = root / "avx2"
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(root / "usr/lib/python3/dist-packages/onnxruntime", place / "onnxruntime", symlinks=True)

@@ -34,6 +34,11 @@ def bench(binaries, core, address, arguments):
     return json.loads(done.stdout)
 
 
+def ms(value, width=0):
+    """`value` with three digits; "-" where there were too few answers for it."""
+    return f"{'-' if value is None else f'{value:.3f}':>{width}}"
+
+
 def closed_loops(binaries, cores, address, echo_pid, seconds):
     print(f"{'under way':>9} {'connections':>11} {'requests/s':>10} {'p50 ms':>8} {'p99 ms':>8} {'client us':>9} {'echo us':>8}  busy")
     for concurrency, connections in LEVELS:
@@ -45,7 +50,7 @@ def closed_loops(binaries, cores, address, echo_pid, seconds):
         echo_share = (cpu_seconds(echo_pid) - before) / (seconds + 0.5)
         client_share = result["client_cpu_share"]
         latency = result["latency_ms"]
-        print(f"{concurrency:9} {connections:11} {rate:10.0f} {latency['p50']:8.3f} {latency['p99']:8.3f} "
+        print(f"{concurrency:9} {connections:11} {rate:10.0f} {ms(latency['p50'], 8)} {ms(latency['p99'], 8)} "
               f"{1e6 * client_share / rate:9.1f} {1e6 * echo_share / rate:8.1f}  "
               f"client {client_share:.0%}, echo {echo_share:.0%}", flush=True)
 
@@ -53,8 +58,9 @@ def closed_loops(binaries, cores, address, echo_pid, seconds):
 def open_loop(binaries, cores, address, seconds):
     result = bench(binaries, cores[1], address, ["--rate", "1000", "-z", f"{seconds}s"])
     lag = result["lag_ms"]
-    print(f"open loop of 1000/s: sent late p50 {lag['p50']:.3f} ms, p99 {lag['p99']:.3f} ms, max {lag['max']:.3f} ms; "
-          f"latency p50 {result['latency_ms']['p50']:.3f} ms, p99 {result['latency_ms']['p99']:.3f} ms")
+    latency = result["latency_ms"]
+    print(f"open loop of 1000/s: sent late p50 {ms(lag['p50'])} ms, p99 {ms(lag['p99'])} ms, max {ms(lag['max'])} ms; "
+          f"latency p50 {ms(latency['p50'])} ms, p99 {ms(latency['p99'])} ms")
 
 
 def main():

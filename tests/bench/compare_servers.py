@@ -39,7 +39,7 @@ def main(servers):
         last = medians[servers[-1][0]]
         print(name)
         for server, rounds in results.items():
-            p99 = ", ".join(f"{ms:.1f}" for _, ms in rounds)
+            p99 = ", ".join("-" if ms is None else f"{ms:.1f}" for _, ms in rounds)
             print(f"  {server:12} {medians[server]:9.1f} requests/s  {medians[server] / last:5.2f}x  p99 {p99} ms", flush=True)
 
 

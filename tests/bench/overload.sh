@@ -5,7 +5,11 @@
 # meanwhile.
 #   tests/bench/overload.sh 1x512x512 60 200ms
 set -euo pipefail
-shape=${1:?usage: overload.sh SHAPE [SECONDS [DEADLINE]]} seconds=${2:-60} deadline=${3:-30s}
+if [[ ${1:--} = -* ]]; then
+  sed -n '2,/^[^#]/s/^# \?//p' "$0" >&2
+  exit 2
+fi
+shape=$1 seconds=${2:-60} deadline=${3:-30s}
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 bin=$here/../../build/release/bin
 # shellcheck source=tests/support/server_address.sh
@@ -51,6 +55,6 @@ print(f"accepted  p99 {ms(report['latency_ms']['p99'], 0)}")
 for code, number in report["errors"].items():
     print(f"refused   {number} with {code}, after {ms(report['error_latency_ms'].get(code, {}).get('p50'), 2)} (median, from when it was due)")
 if own:
-    print(f"refused   by the server's clock: median {statistics.median(own):.3f} ms, largest {max(own):.3f} ms, {len(own)} lines")
+    print(f"refused   by the server's clock: median {statistics.median(own):.3f} ms, largest {max(own):.3f} ms, of {len(own)} in the log")
 print(f"memory    {min(memory)} to {max(memory)} MiB")
 END

@@ -19,7 +19,7 @@ HEADS = {"num_heads": 8, "num_kv_heads": 2, "head_dim": 64}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("site")
     parser.add_argument("server")
     parser.add_argument("--tokens", type=int, default=256 * 1024)
