@@ -35,6 +35,9 @@ const HINTS: [RegExp, string][] = [
   [/Last error: (Failed to connect|read ECONNRESET)/, "the server closed the new connection: does it need tls, or a certificate in it?"],
 ];
 
+/** What the balancers of grpc-js put around the error of a connection. */
+const BALANCER = /^round_robin: |No connection established\. Last error: |\s*\. Resolution note: $/g;
+
 /** Converts an error of grpc-js. Its message also names the server, the timeout or the flag to raise. Returns other errors as they are. */
 export function fromStatus(error: unknown, server: string, timeoutMs: number): unknown {
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "number" || !("details" in error)) {
@@ -44,7 +47,8 @@ export function fromStatus(error: unknown, server: string, timeoutMs: number): u
   let message = String(error.details);
   if (code === "UNAVAILABLE") {
     const hint = HINTS.find(([words]) => words.test(message));
-    message = `server ${server}: ${message}${hint ? ` (${hint[1]})` : ""}`;
+    const cause = message.replace(BALANCER, "");
+    message = `server ${server}: ${cause}${hint ? ` (${hint[1]})` : ""}`;
   } else if (code === "DEADLINE_EXCEEDED") {
     message = `server ${server}: no answer within ${timeoutMs} ms: ${message}`;
   } else if (message.includes("larger than max")) {
