@@ -11,6 +11,7 @@ import html
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -75,6 +76,8 @@ def charts_as_svg(page):
 
 
 def main():
+    if sys.argv[1:]:
+        sys.exit(__doc__)
     server, address = start_server()
     try:
         attend("plot", f"--server={address}", "--tokens=17,4,250,3,9,64,17,4,250,3,88,12", "--causal", "--window=6",
