@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 #include "server/scheduling/request_queue.h"
@@ -38,7 +39,7 @@ struct Holder {
 };
 
 std::string TextOf(const QueueState& held) {
-  return absl::StrCat(held.requests, " requests of ", held.bytes, " bytes and about ",
+  return absl::StrCat(Counted(held.requests, "request"), " of ", held.bytes, " bytes and about ",
                       Milliseconds(held.work_ns), " ms wait");
 }
 
@@ -114,8 +115,8 @@ absl::Status RequestQueue::CheckFit(const Candidate& candidate) const {
   if (requests_.used() >= limits_.max_requests) {
     return RefuseFor(
         candidate, RefusalReason::kQueueRequests,
-        absl::StrCat("the queue is full: ", requests_.used(), " requests wait; the maximum is ",
-                     limits_.max_requests, " (--max-queue-requests)"));
+        absl::StrCat("the queue is full: ", Counted(requests_.used(), "waiting request"),
+                     "; the maximum is ", limits_.max_requests, " (--max-queue-requests)"));
   }
   if (bytes_.used() > 0 && bytes_.used() + candidate.bytes > limits_.max_bytes) {
     return RefuseFor(candidate, RefusalReason::kQueueBytes,

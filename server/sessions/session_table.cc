@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/counted.h"
 #include "core/runtime/status_macros.h"
 #include "server/scheduling/refusal.h"
 
@@ -78,7 +79,7 @@ absl::StatusOr<std::shared_ptr<SessionTable::Slot>> SessionTable::TakeSlot(
 absl::Status SessionTable::RefuseSlot(const std::string& account) const {
   const bool is_full = slots_.used() >= limits_.max_sessions;
   const std::string found =
-      is_full ? absl::StrCat(slots_.used(), " sessions are open")
+      is_full ? Counted(slots_.used(), "open session")
               : absl::StrCat(account, " has used its share of sessions, ", slots_.HeldBy(account),
                              " of the ", slots_.used(), " that are open");
   return Refuse(

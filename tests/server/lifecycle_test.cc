@@ -111,7 +111,7 @@ TEST(LifecycleTest, RefusesWhatDoesNotFitTheQueue) {
   const grpc::Status status = client.Attend(ShortRequest(), &response);
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(),
-            "the queue is full: 1 requests wait; the maximum is 1 (--max-queue-requests)");
+            "the queue is full: 1 waiting request; the maximum is 1 (--max-queue-requests)");
   context.TryCancel();
   waiting.join();
 }

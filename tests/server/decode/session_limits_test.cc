@@ -89,8 +89,7 @@ TEST(SessionLimitsTest, RefusesASessionTooMany) {
   DecodeStream second(server.NewChannel());
   const DecodeAnswer answer = second.Do(OpenModel("demo"));
   EXPECT_EQ(answer.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(answer.result.message(),
-            "open: 1 sessions are open; the maximum is 1 (--max-sessions)");
+  EXPECT_EQ(answer.result.message(), "open: 1 open session; the maximum is 1 (--max-sessions)");
   EXPECT_TRUE(first.End().ok());
   EXPECT_TRUE(Eventually([&] { return second.Do(OpenModel("demo")).result.code() == 0; }));
 }

@@ -30,7 +30,7 @@ TEST(RequestQueueTest, RefusesInsteadOfBlockingWhenFull) {
   EXPECT_THAT(
       Push(queue, FakeJob::Make()),
       StatusIs(absl::StatusCode::kResourceExhausted,
-               "the queue is full: 2 requests wait; the maximum is 2 (--max-queue-requests)"));
+               "the queue is full: 2 waiting requests; the maximum is 2 (--max-queue-requests)"));
 }
 
 TEST(RequestQueueTest, RefusesMoreBytesThanMayWait) {
