@@ -1,6 +1,7 @@
 #include "core/kernels/attention/tile_products.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/kernels/attention/matrix_unit.h"
 #include "core/kernels/onednn/isa.h"
@@ -173,10 +174,14 @@ void TileProducts::DotProducts(const KeyTile& keys, const Rectangle& rectangle) 
 }
 
 void TileProducts::Distances(const KeyTile& keys, const Rectangle& rectangle) const {
+  // Numbers below the normal ones count as 0, by which no distance can be divided. The smallest
+  // normal one makes the same weights: all squares of f32 that are not 0 are far larger.
+  const double bandwidth =
+      std::max(setup_.sequence.options.bandwidth, std::numeric_limits<double>::min());
   for (int64_t col = rectangle.begin; col < rectangle.end; col += kKeyBlock) {
     setup_.kernels.distances(
         {.similarity = setup_.sequence.options.similarity,
-         .bandwidth = setup_.sequence.options.bandwidth,
+         .bandwidth = bandwidth,
          .query = reinterpret_cast<const float*>(QueryRow(rectangle.first_row)),
          .rows = rectangle.rows,
          .depth = plan_.depth(),

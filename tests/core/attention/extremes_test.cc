@@ -193,6 +193,21 @@ TEST(ExtremesTest, BandwidthsBeyondF32KeepTheirWeights) {
   }
 }
 
+TEST(ExtremesTest, TheSmallestBandwidthsLeaveAllTheWeightToAnEqualKey) {
+  for (const Similarity similarity :
+       {Similarity::kGaussian, Similarity::kBox, Similarity::kTriangular}) {
+    for (const double bandwidth : {5e-324, 1e-310, 2.3e-308, 1e-300}) {
+      AttentionProblem problem(41, Dtype::kF32, {1, 3, 1, 1, 1, 1},
+                               {.similarity = similarity, .bandwidth = bandwidth});
+      problem.query.as<float>()[0] = 1;
+      const float keys[] = {2, 1, 1.0000001f};
+      std::copy_n(keys, 3, problem.key.as<float>());
+      EXPECT_EQ(RunAlone(problem)[0], problem.value.as<float>()[1])
+          << "similarity " << static_cast<int>(similarity) << ", bandwidth " << bandwidth;
+    }
+  }
+}
+
 TEST(ExtremesTest, TheNearestOfFarKeysGetsAllTheWeight) {
   for (const double bandwidth : {1e-200, 1e-10, 1.0, 1e10, 1e12, 1e15, 1e30}) {
     for (const float distance : {1e10f, 1e17f, 4.5e17f, 1.5e19f, 3e19f, 1e25f, 1e38f}) {
