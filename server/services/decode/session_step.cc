@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/tensor.h"
 #include "server/services/plan/field_error.h"
@@ -167,7 +168,7 @@ absl::Status CheckSessionTruncation(const SessionPlan& session, int64_t length,
   const std::shared_ptr<const Model>& model = session.target.model;
   const bool uses_own_rotation = model != nullptr && !session.step.options().has_rotary();
   return uses_own_rotation && new_length > 0 && new_length < length
-             ? model->CheckGrowth(new_length, length - new_length)
+             ? Prefixed("truncate.length", model->CheckGrowth(new_length, length - new_length))
              : absl::OkStatus();
 }
 
