@@ -203,18 +203,20 @@ grpc::ChannelArguments ArgumentsOf(const CallPolicy& policy, bool own_connection
   arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 4 << 20);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, own_connection ? 1 : 0);
-  // Detects vanished peers, and keeps idle connections alive in load balancers.
+  // Detects vanished peers, and keeps idle connections alive in load balancers. While no call runs,
+  // gRPC looks at its connections every 5 s only: the answer to a ping, and each of the two steps
+  // of connecting, may wait so long.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 15'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
   // A proxy that the environment names would answer for a missing server.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Reconnects soon to a server that is back, and waits only briefly for one that does not answer.
+  // Reconnects soon to a server that is back.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3'000);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-                   5'000);  // the time to connect, despite its name
+                   15'000);  // the time to connect, despite its name
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 2'000);
   SetCallPolicy(policy, arguments);
   return arguments;

@@ -112,7 +112,7 @@ TEST_F(BenchProgramTest, TheSecondInterruptEndsIt) {
   server_.process().Signal(SIGCONT);
 }
 
-// The deadline of a connection is 5 s, and that of the first request 1 h.
+// The deadline of a connection is 15 s, and that of the first request 1 h.
 TEST(BenchPreparationTest, TheFirstInterruptEndsItBeforeAnythingIsMeasured) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const SilentListener nobody;

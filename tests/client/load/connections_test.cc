@@ -66,7 +66,7 @@ TEST(ConnectionsTest, OfAServerThatIsNotThereAreLeftToTheCalls) {
   EXPECT_THAT(*channels, SizeIs(2));
 }
 
-// The deadline of the first connection is 5 s: a load that is stopped does not wait for it.
+// The deadline of the first connection is 15 s: a load that is stopped does not wait for it.
 TEST(ConnectionsTest, AreNotWaitedForOnceTheLoadIsStopped) {
   const SilentListener nobody;
   const std::atomic<bool> stop = true;
