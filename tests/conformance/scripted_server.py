@@ -13,6 +13,8 @@ SERVICE = "/attention.v1.AttentionService/"
 OUTPUT = struct.pack("<8I", 0x3F800000, 0x80000000, 1, 0x7F800000, 0xFF7FFFFF, 0x7FC00001, 0x3EAAAAAB, 0xC2280000)
 THREADS = 8  # more than there are calls and watches of a scenario at one time
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection
+# Clients send a ping after 10 s, and wait 15 s for its answer. It comes after 7 s: gRPC's C core needs up to 5 s to read it.
+HANG_SECONDS = 17
 
 
 HEALTH = {"SERVING": bytes([8, 1]), "NOT_SERVING": bytes([8, 2])}  # a HealthCheckResponse
@@ -54,10 +56,14 @@ class Wire:
         """No byte passes any more, and nobody is told."""
         self._thaw.clear()
 
+    def thaw(self):
+        """What was frozen passes."""
+        self._thaw.set()
+
     def close(self):
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thaw.set()
+        self.thaw()
         self.cut()
 
     def _accept(self):
@@ -104,6 +110,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     short                ends a stream before its summary
     drain                goes away, and answers
     freeze               no byte passes its wire any more
+    hang                 no byte passes its wire for HANG_SECONDS
     """
 
     def __init__(self, messages, host, script, health, is_there=True):
@@ -171,6 +178,10 @@ class ScriptedServer(grpc.GenericRpcHandler):
             self.wire.cut()
         elif word == "freeze":
             self.wire.freeze()
+        elif word == "hang":
+            self.wire.freeze()
+            time.sleep(HANG_SECONDS)
+            self.wire.thaw()
         elif word == "drain":
             self._server.stop(600)
         if word in ("cut", "freeze", "stall"):
