@@ -212,9 +212,9 @@ grpc::ChannelArguments ArgumentsOf(const CallPolicy& policy, bool own_connection
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
   // A proxy that the environment names would answer for a missing server.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // Reconnects soon to a server that is back.
+  // Reconnects to a server that is back before the last retry of a call.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 3'000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
                    15'000);  // the time to connect, despite its name
   arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 2'000);

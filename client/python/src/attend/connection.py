@@ -162,15 +162,16 @@ _CHANNEL_OPTIONS: List[Tuple[str, Any]] = [
     ("grpc.http2.max_frame_size", 1 << 20),
     # Each client has a connection of its own: a server bounds the calls of a connection, and sessions take theirs for long.
     ("grpc.use_local_subchannel_pool", 1),
-    # A broken connection is noticed within 25 s, and a server that is back is found within 3 s. While no call runs, gRPC looks at its
-    # connections every 5 s only: the answer to a ping, and each of the two steps of connecting, may wait so long.
+    # A broken connection is noticed within 25 s. A server that is back is found within 1 s, before the last retry of a call. While
+    # no call runs, gRPC looks at its connections every 5 s only: the answer to a ping, and each of the two steps of connecting, may
+    # wait so long.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 15_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),  # no limit
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 15_000),  # the time to connect, despite its name
-    ("grpc.max_reconnect_backoff_ms", 3_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
     # A name may come to mean another server: it is looked up again after 2 s instead of 30 s.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     # Proxies of the environment are not used: one would answer for a server that is down.
