@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,9 @@ constexpr size_t kLengthBytes = 5;
 // The maximum number of fields of any kind: each takes time, and some take more memory than their
 // two bytes on the wire. The largest answer of ListModels or of a step has fewer.
 constexpr int64_t kMaxFields = int64_t{1} << 22;
+// How often nested messages may come again that are no elements of a list. Protobuf merges them, so
+// an encoder may write a message in several parts, but each takes forty times as long as a number.
+constexpr int64_t kMaxRepetitions = int64_t{1} << 10;
 // The maximum bytes of a text that is no element of a list: a name, an id or a parameter.
 constexpr uint32_t kMaxNameBytes = uint32_t{1} << 16;
 // The maximum bytes of an integer.
@@ -92,6 +96,7 @@ class Stripper {
  private:
   // Rewrites the message from here to the stream's current limit.
   bool Message(const EnvelopeFields& fields, std::string& out) {
+    std::set<int> nested;  // the numbers of nested messages that have come
     while (true) {
       const int begin = in_.CurrentPosition();
       const uint32_t tag = in_.ReadTag();
@@ -102,7 +107,7 @@ class Stripper {
         return false;
       }
       const KnownField* const field = fields.Find(wire::FieldNumber(tag));
-      if (!BeginField()) {
+      if (!BeginField() || !MayCome(field, nested)) {
         return false;
       }
       const bool ok = wire::WireType(tag) == wire::kLengthDelimited ? Delimited(tag, field, out)
@@ -119,6 +124,20 @@ class Stripper {
           absl::StrCat("expected at most ", kMaxFields, " fields in a message, found more"));
     } else if (begin_ != nullptr && num_fields_ % kFieldsBetweenCalls == 0) {
       status_ = begin_(0);
+    }
+    return status_.ok();
+  }
+
+  // Returns whether a field may come, also if it is a nested message that has come already.
+  bool MayCome(const KnownField* field, std::set<int>& nested) {
+    const bool is_single = field != nullptr && field->encoding == Encoding::kMessage &&
+                           !field->descriptor->is_repeated();
+    if (is_single && !nested.insert(field->descriptor->number()).second &&
+        ++num_repetitions_ > kMaxRepetitions) {
+      status_ = absl::InvalidArgumentError(absl::StrCat(field->descriptor->full_name(),
+                                                        ": expected one in a message, found that "
+                                                        "such fields come again more than ",
+                                                        kMaxRepetitions, " times"));
     }
     return status_.ok();
   }
@@ -343,6 +362,7 @@ class Stripper {
   const BeginDecoding& begin_;
   absl::Status status_;
   int64_t num_fields_ = 0;
+  int64_t num_repetitions_ = 0;
   int64_t taken_bytes_ = 0;
   int64_t announced_bytes_ = kBlockBytes;  // the first block is not announced
   /// The counts, by counter.

@@ -129,14 +129,37 @@ TEST(EnvelopeBoundsTest, FieldsThatComeAgainHaveABound) {
   const auto is_over_bound = StatusIs(absl::StatusCode::kInvalidArgument,
                                       "expected at most 4194304 fields in a message, found more");
   EXPECT_THAT(StatusOf<v1::AttendRequest>(names + Bytes({0x0a, 0})), is_over_bound);
-  // Payloads, nested messages, elements and unknown fields count alike.
+  // Payloads, elements and unknown fields count alike.
   const std::string payloads = Long(1, Repeated(Bytes({0x1a, 0}), bound));
   const std::string elements = Long(6, Repeated(Bytes({0x0a, 0}), bound));
   EXPECT_THAT(StatusOf<v1::AttendRequest>(elements), is_over_bound);
   EXPECT_THAT(StatusOf<v1::AttendRequest>(Long(2, payloads)), is_over_bound);
-  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(Bytes({0x12, 0}), bound + 1)), is_over_bound);
   EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(Bytes({0xfa, 0x3f, 0}), bound + 1)),
               is_over_bound);
+}
+
+TEST(EnvelopeBoundsTest, NestedMessagesThatComeAgainHaveABound) {
+  const auto is_over_bound = [](const char* field) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    absl::StrCat(field,
+                                 ": expected one in a message, found that such fields come "
+                                 "again more than 1024 times"));
+  };
+  const std::string options = Bytes({0x2a, 0});
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(options, 1 + 1024)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(options, 1 + 1025)),
+              is_over_bound("attention.v1.AttendRequest.options"));
+  // Also in turn with others, and in messages of any depth, together.
+  const std::string both = Bytes({0x12, 0, 0x1a, 0});
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(both, 1 + 512)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(both, 2 + 512)),
+              is_over_bound("attention.v1.AttendRequest.hidden_states"));
+  const std::string norms = Long(5, Repeated(Bytes({0x62, 0}), 100));  // in options
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(norms, 10)), IsOk());
+  EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(norms, 11)),
+              is_over_bound("attention.v1.AttentionOptions.query_norm"));
+  // Elements of a list have a bound of their own.
+  EXPECT_THAT(StatusOf<v1::ListModelsResponse>(Repeated(Bytes({0x0a, 0}), 5000)), IsOk());
 }
 
 TEST(EnvelopeBoundsTest, MemoryIsAnnouncedBeforeItIsTaken) {
