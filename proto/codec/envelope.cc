@@ -29,7 +29,7 @@ constexpr size_t kLengthBytes = 5;
 // two bytes on the wire. The largest answer of ListModels or of a step has fewer.
 constexpr int64_t kMaxFields = int64_t{1} << 22;
 // How often nested messages may come again that are no elements of a list. Protobuf merges them, so
-// an encoder may write a message in several parts, but each takes forty times as long as a number.
+// an encoder may write a message in several parts. Two million took 0.2 s, from 4 KB of gzip.
 constexpr int64_t kMaxRepetitions = int64_t{1} << 10;
 // The maximum bytes of a text that is no element of a list: a name, an id or a parameter.
 constexpr uint32_t kMaxNameBytes = uint32_t{1} << 16;
