@@ -262,8 +262,8 @@ std::vector<CaseSpec> CachedPrefillCases() {
 }
 
 /// 16k tokens in the cache: groups of four heads, one key/value head for each query head, fewer
-/// key/value heads than most processors have threads, and groups of 2, 3 and 16 heads. Then layers
-/// of many sequences with short caches.
+/// key/value heads than most processors have threads, groups of 2, 3 and 16 heads, and kernel
+/// regression. Then layers of many sequences with short caches.
 std::vector<CaseSpec> DecodeCases() {
   std::vector<CaseSpec> cases;
   for (const KeyValueStorage storage :
@@ -274,6 +274,9 @@ std::vector<CaseSpec> DecodeCases() {
     cases.push_back(Decode(storage, 16, 8, 128));
     cases.push_back(Decode(storage, 24, 8, 128));
     cases.push_back(Decode(storage, 32, 2, 128));
+    cases.push_back(Decode(storage, 12, 12, 64));
+    cases.back().similarity = Similarity::kGaussian;
+    cases.back().bandwidth = 64;
   }
   for (const KeyValueStorage storage : {KeyValueStorage::kF32, KeyValueStorage::kBf16}) {
     for (const int64_t batch_size : {1, 64, 1000}) {

@@ -28,7 +28,8 @@ class DecodeCase final : public Case {
     sequence_.output =
         DenseHeads<void*>(output_.data(), spec.dtype, spec.rows, spec.num_heads, spec.head_dim);
     sequence_.cache = &cache_;
-    sequence_.options.causal = spec.rows == 1;
+    sequence_.options = {
+        .causal = spec.rows == 1, .similarity = spec.similarity, .bandwidth = spec.bandwidth};
   }
 
   void Run(Workspace& workspace) override {
@@ -37,9 +38,12 @@ class DecodeCase final : public Case {
 
   double Error() const override {
     const auto all = [](const Tensor& t) { return Doubles(t, 0, t.num_elements()); };
-    const auto result = reference::Attention({spec_.rows, spec_.seq_len, spec_.num_heads,
-                                              spec_.num_kv_heads, spec_.head_dim, spec_.head_dim},
-                                             all(query_), all(key_), all(value_), {});
+    const auto result =
+        reference::Attention({spec_.rows, spec_.seq_len, spec_.num_heads, spec_.num_kv_heads,
+                              spec_.head_dim, spec_.head_dim},
+                             all(query_), all(key_), all(value_),
+                             {.similarity = static_cast<reference::Similarity>(spec_.similarity),
+                              .bandwidth = spec_.bandwidth});
     return reference::RelativeL2(all(output_), result.output);
   }
 

@@ -185,7 +185,8 @@ void TileProducts::Distances(const KeyTile& keys, const Rectangle& rectangle) co
          .query = reinterpret_cast<const float*>(QueryRow(rectangle.first_row)),
          .rows = rectangle.rows,
          .depth = plan_.depth(),
-         .keys = reinterpret_cast<const float*>(Keys(keys.first_key + col)),
+         .keys = Keys(keys.first_key + col),
+         .keys_dtype = setup_.widens() ? Dtype::kBf16 : Dtype::kF32,
          .scores = keys.ScoreRow(rectangle.first_row) + col,
          .stride = kScoreStride});
   }

@@ -38,7 +38,7 @@ KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
       MultipliesInt8()) {
     return KeyOperands::kInt8;
   }
-  if (storage == KeyValueStorage::kBf16 && has_few_rows && !IsRegression(similarity)) {
+  if (storage == KeyValueStorage::kBf16 && has_few_rows) {
     return KeyOperands::kWidened;
   }
   return KeyOperands::kExpanded;

@@ -15,7 +15,7 @@ namespace attention {
 enum class KeyOperands {
   kStored,    // as they are stored
   kInt8,      // as they are stored; queries and probabilities are rounded to 8 bits
-  kWidened,   // stored as bf16, widened to f32 by the few-row product that reads them
+  kWidened,   // stored as bf16, widened to f32 by the kernel that reads them
   kExpanded,  // converted to the compute type, one key tile at a time
 };
 

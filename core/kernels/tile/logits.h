@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/kernels/tile/gaussian_score.h"
+#include "core/kernels/tile/rows.h"
 #include "core/kernels/tile/tile_kernels.h"
 #include "core/kernels/tile/vec16.h"
 
@@ -50,36 +51,65 @@ constexpr int64_t kSquareChain = 16;
 constexpr int kSquareRows = sizeof(Register) == 64 ? 4 : 2;
 constexpr int kSquareVecs = sizeof(Register) == 64 ? 4 : sizeof(Register) == 32 ? 2 : 1;
 
-/// Writes |query - key|^2 of kRows rows from `row` on and some keys from `col` on to the scores.
-/// Only squares are added, so nothing cancels, however far query and key are from 0.
+/// The dimensions of a chain of all keys of the block, f32 [kSquareChain][kKeyBlock].
+struct ChainKeys {
+  int64_t first;  // dimension
+  const float* keys;
+};
+
+/// Adds the squares of a chain to |query - key|^2 of kRows rows from `row` on and some keys from
+/// `col` on. Only squares are added, so nothing cancels, however far query and key are from 0.
 template <int kRows>
-inline void SquaredDistances(const DistanceTile& tile, int64_t row, int64_t col) {
-  const float* query = tile.query + row * tile.depth;
-  for (int64_t first = 0; first < tile.depth; first += kSquareChain) {
-    Vec sums[kRows][kSquareVecs] = {};
-    for (int64_t d = first; d < first + kSquareChain; ++d) {
-      Vec keys[kSquareVecs];
+inline void AddSquares(const DistanceTile& tile, const ChainKeys& chain, int64_t row, int64_t col) {
+  const float* query = tile.query + row * tile.depth + chain.first;
+  Vec sums[kRows][kSquareVecs] = {};
+  for (int64_t d = 0; d < kSquareChain; ++d) {
+    Vec keys[kSquareVecs];
 #pragma GCC unroll 4
-      for (int v = 0; v < kSquareVecs; ++v) {
-        keys[v] = Load(tile.keys + d * kKeyBlock + col + 16 * v);
-      }
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        const Vec element = Set(query[r * tile.depth + d]);
-#pragma GCC unroll 4
-        for (int v = 0; v < kSquareVecs; ++v) {
-          const Vec difference = keys[v] - element;
-          sums[r][v] = MulAdd(difference, difference, sums[r][v]);
-        }
-      }
+    for (int v = 0; v < kSquareVecs; ++v) {
+      keys[v] = Load(chain.keys + d * kKeyBlock + col + 16 * v);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      float* scores = tile.scores + (row + r) * tile.stride + col;
+      const Vec element = Set(query[r * tile.depth + d]);
 #pragma GCC unroll 4
       for (int v = 0; v < kSquareVecs; ++v) {
-        float* sum = scores + 16 * v;
-        Store(first == 0 ? sums[r][v] : Load(sum) + sums[r][v], sum);
+        const Vec difference = keys[v] - element;
+        sums[r][v] = MulAdd(difference, difference, sums[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    float* scores = tile.scores + (row + r) * tile.stride + col;
+#pragma GCC unroll 4
+    for (int v = 0; v < kSquareVecs; ++v) {
+      float* sum = scores + 16 * v;
+      Store(chain.first == 0 ? sums[r][v] : Load(sum) + sums[r][v], sum);
+    }
+  }
+}
+
+/// Writes |query - key|^2 to the scores.
+inline void SquaredDistances(const DistanceTile& tile) {
+  alignas(64) float widened[kSquareChain * kKeyBlock];
+  for (int64_t first = 0; first < tile.depth; first += kSquareChain) {
+    ChainKeys chain{first, widened};
+    if (tile.keys_dtype == Dtype::kBf16) {
+      Expand({.source = static_cast<const uint16_t*>(tile.keys) + first * kKeyBlock,
+              .rows = kSquareChain,
+              .cols = kKeyBlock,
+              .target = widened});
+    } else {
+      chain.keys = static_cast<const float*>(tile.keys) + first * kKeyBlock;
+    }
+    for (int64_t col = 0; col < kKeyBlock; col += 16 * kSquareVecs) {
+      int64_t r = 0;
+      for (; r + kSquareRows <= tile.rows; r += kSquareRows) {
+        AddSquares<kSquareRows>(tile, chain, r, col);
+      }
+      for (; r < tile.rows; ++r) {
+        AddSquares<1>(tile, chain, r, col);
       }
     }
   }
@@ -128,8 +158,16 @@ inline void ScoresOfSquares(const DistanceTile& tile, float* row) {
 /// The number of keys whose sums, for two rows, stay in registers.
 constexpr int64_t kExactKeys = 2 * kRegisterLanes;
 
+/// Returns dimension `d` of key `j` of a packed block.
+inline float KeyElement(const float* keys, int64_t d, int64_t j) { return keys[d * kKeyBlock + j]; }
+inline float KeyElement(const uint32_t* bf16_pairs, int64_t d, int64_t j) {
+  return BitsToFloat(bf16_pairs[d / 2 * kKeyBlock + j] >> (d % 2 * 16) << 16);
+}
+
 /// Computes the scores of two rows, which may be the same, from differences in double precision.
-inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
+/// `keys` are floats or bf16 pairs.
+template <typename T>
+inline void ExactScores(const DistanceTile& tile, const T* keys, const int64_t (&rows)[2],
                         float (&scores)[2][kKeyBlock]) {
   const float* first = tile.query + rows[0] * tile.depth;
   const float* second = tile.query + rows[1] * tile.depth;
@@ -138,7 +176,7 @@ inline void ExactScores(const DistanceTile& tile, const int64_t (&rows)[2],
     double squares[2][kExactKeys] = {};
     for (int64_t d = 0; d < tile.depth; ++d) {
       for (int64_t j = 0; j < kExactKeys; ++j) {
-        const double key = tile.keys[d * kKeyBlock + col + j];
+        const double key = KeyElement(keys, d, col + j);
         squares[0][j] += (key - first[d]) * (key - first[d]);
         squares[1][j] += (key - second[d]) * (key - second[d]);
       }
@@ -178,7 +216,11 @@ inline void FinishDistances(const DistanceTile& tile, const ExactSquares& exact,
     return;
   }
   float scores[2][kKeyBlock];
-  ExactScores(tile, rows, scores);
+  if (tile.keys_dtype == Dtype::kBf16) {
+    ExactScores(tile, static_cast<const uint32_t*>(tile.keys), rows, scores);
+  } else {
+    ExactScores(tile, static_cast<const float*>(tile.keys), rows, scores);
+  }
   for (int64_t r = 0; r < 2; ++r) {
     float* row = tile.scores + rows[r] * tile.stride;
     for (int64_t j = 0; j < kKeyBlock; ++j) {
@@ -189,15 +231,7 @@ inline void FinishDistances(const DistanceTile& tile, const ExactSquares& exact,
 
 inline void Distances(const DistanceTile& tile) {
   const ExactSquares exact = ExactSquaresOf(tile);
-  for (int64_t col = 0; col < kKeyBlock; col += 16 * kSquareVecs) {
-    int64_t r = 0;
-    for (; r + kSquareRows <= tile.rows; r += kSquareRows) {
-      SquaredDistances<kSquareRows>(tile, r, col);
-    }
-    for (; r < tile.rows; ++r) {
-      SquaredDistances<1>(tile, r, col);
-    }
-  }
+  SquaredDistances(tile);
   for (int64_t r = 0; r < tile.rows; r += 2) {
     FinishDistances(tile, exact, {r, r + 1 < tile.rows ? r + 1 : r});
   }

@@ -132,8 +132,10 @@ struct DistanceTile {
   const float* query = nullptr;  // [rows, depth]
   int64_t rows = 0;
   int64_t depth = 0;
-  const float* keys = nullptr;  // a packed key block, [depth][kKeyBlock]
-  float* scores = nullptr;      // [rows, kKeyBlock], row stride `stride`
+  /// A packed key block: f32 [depth][kKeyBlock], or bf16 [depth / 2][kKeyBlock][2].
+  const void* keys = nullptr;
+  Dtype keys_dtype = Dtype::kF32;
+  float* scores = nullptr;  // [rows, kKeyBlock], row stride `stride`
   int64_t stride = 0;
 };
 

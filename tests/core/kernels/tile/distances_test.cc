@@ -43,15 +43,19 @@ struct DistanceProblem {
     return static_cast<double>(sum);
   }
 
-  void Run(const TileKernels& kernels, Similarity similarity, double bandwidth) {
-    kernels.distances({.similarity = similarity,
-                       .bandwidth = bandwidth,
-                       .query = query.data(),
-                       .rows = rows,
-                       .depth = depth,
-                       .keys = keys.data(),
-                       .scores = scores.data(),
-                       .stride = kKeyBlock});
+  /// Takes `bf16_pairs` for the keys, if given.
+  void Run(const TileKernels& kernels, Similarity similarity, double bandwidth,
+           const uint16_t* bf16_pairs = nullptr) {
+    kernels.distances(
+        {.similarity = similarity,
+         .bandwidth = bandwidth,
+         .query = query.data(),
+         .rows = rows,
+         .depth = depth,
+         .keys = bf16_pairs == nullptr ? static_cast<const void*>(keys.data()) : bf16_pairs,
+         .keys_dtype = bf16_pairs == nullptr ? Dtype::kF32 : Dtype::kBf16,
+         .scores = scores.data(),
+         .stride = kKeyBlock});
   }
 
   int64_t rows;
@@ -116,6 +120,31 @@ TEST_P(DistancesTest, AWeightDependsOnItsRowAndKeyAlone) {
         }
         alone.Run(kernels(), similarity, bandwidth);
         ASSERT_EQ(alone.scores[key], problem.scores[row * kKeyBlock + key]);
+      }
+    }
+  }
+}
+
+// The scores of bf16 keys have the bits of those of the same keys in f32.
+TEST_P(DistancesTest, Bf16KeysHaveTheScoresOfTheirNumbers) {
+  for (const int64_t depth : {16, 48, 512}) {
+    for (const int64_t rows : {1, 2, 4, 9}) {
+      DistanceProblem problem(rows, depth);
+      GuardedArray<uint16_t> pairs(depth * kKeyBlock);
+      for (int64_t i = 0; i < depth * kKeyBlock; ++i) {
+        const Bf16 rounded = ToBf16(problem.keys[i]);
+        const int64_t dimension = i / kKeyBlock;
+        problem.keys[i] = ToFloat(rounded);
+        pairs[(dimension / 2 * kKeyBlock + i % kKeyBlock) * 2 + dimension % 2] = rounded.bits;
+      }
+      const double near = std::sqrt(problem.Square(0, 20));
+      for (const auto& [similarity, bandwidth] :
+           {std::pair(Similarity::kGaussian, 64.0), std::pair(Similarity::kGaussian, 1e-300),
+            std::pair(Similarity::kBox, near), std::pair(Similarity::kTriangular, near)}) {
+        problem.Run(kernels(), similarity, bandwidth);
+        const std::vector<float> expected = problem.scores.ToVector();
+        problem.Run(kernels(), similarity, bandwidth, pairs.data());
+        ASSERT_EQ(problem.scores.ToVector(), expected) << Name(similarity) << ", depth " << depth;
       }
     }
   }
