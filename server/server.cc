@@ -25,7 +25,8 @@ constexpr absl::Duration kRefusalTime = absl::Seconds(2);
 // The time between two looks at the open connections.
 constexpr absl::Duration kConnectionTick = absl::Milliseconds(50);
 
-// Serves the open connections, and accepts no others, until all are closed or `delay` has passed.
+// Serves the open connections of --listen, and accepts no others there, until all are closed or
+// `delay` has passed.
 // A connection closes when its age makes gRPC send GOAWAY, so no call of its client is lost.
 void ServeUntilUnused(ServerState& state, absl::Duration delay) {
   if (delay <= absl::ZeroDuration()) {
@@ -45,6 +46,33 @@ void ServeUntilUnused(ServerState& state, absl::Duration delay) {
 void KeepGrpcLoaded() {
   static const bool is_loaded = (grpc_init(), true);
   static_cast<void>(is_loaded);
+}
+
+// Refuses new requests, waits for `grace` until the running ones are answered, and ends the others.
+void EndRequests(ServerState& state, absl::Duration grace) {
+  state.admission.Close();
+  if (state.loader != nullptr) {
+    state.loader->Close();
+  }
+  const TimePoint end = TimeAfter(grace);
+  state.admission.WaitUntilEmpty(end);
+  state.executor.Stop();
+  const TimePoint sent = std::max(end, TimeAfter(kRefusalTime));
+  state.admission.WaitUntilEmpty(sent);
+  state.idle.EndAll(Draining());
+  state.health.Close();
+  for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
+    (*listener)->RemoveSockets();
+    // A process that ends while a client still sends resets the connection, and the system drops
+    // what it has not delivered yet.
+    (*listener)->AwaitSent(sent);
+  }
+  if (state.metrics != nullptr) {
+    state.metrics->RemoveSocket();
+  }
+  if (state.exporter != nullptr) {
+    state.exporter->Finish();
+  }
 }
 
 }  // namespace
@@ -108,34 +136,13 @@ void Server::Drain(absl::Duration grace) {
   ServerState& state = *state_;
   state.health.Drain();
   ServeUntilUnused(state, state.options.drain_delay);
-  state.admission.Close();
-  if (state.loader != nullptr) {
-    state.loader->Close();
-  }
-  const TimePoint end = TimeAfter(grace);
-  state.admission.WaitUntilEmpty(end);
-  state.executor.Stop();
-  const TimePoint sent = std::max(end, TimeAfter(kRefusalTime));
-  state.admission.WaitUntilEmpty(sent);
-  state.idle.EndAll(Draining());
-  state.health.Close();
-  for (std::unique_ptr<Listener>* const listener : state.Listeners()) {
-    (*listener)->RemoveSockets();
-    // A process that ends while a client still sends resets the connection, and the system drops
-    // what it has not delivered yet.
-    (*listener)->AwaitSent(sent);
-  }
-  if (state.metrics != nullptr) {
-    state.metrics->RemoveSocket();
-  }
-  if (state.exporter != nullptr) {
-    state.exporter->Finish();
-  }
+  EndRequests(state, grace);
 }
 
 void Server::Shutdown(absl::Duration grace) {
-  Drain(grace);
   ServerState& state = *state_;
+  state.health.Drain();
+  EndRequests(state, grace);
   state.is_shut_down = true;
   state.metrics.reset();  // it asks the listeners
   const std::vector<std::unique_ptr<Listener>*> listeners = state.Listeners();

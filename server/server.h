@@ -39,14 +39,14 @@ class Server {
   /// `patience`.
   bool WaitUntilReady(absl::Duration patience);
 
-  /// Sets health to NOT_SERVING. For `ServerOptions::drain_delay`, or until no client is connected,
-  /// serves the open connections and accepts no others. Then refuses new requests with UNAVAILABLE,
-  /// and returns when the running requests are answered, or after `grace`, when the remaining ones
-  /// have been ended. Remaining connections stay open.
+  /// Sets health to NOT_SERVING. For `ServerOptions::drain_delay`, or until no client is connected
+  /// to --listen, serves the open connections and accepts no others there. Then refuses new
+  /// requests with UNAVAILABLE, and returns when the running requests are answered, or after
+  /// `grace`, when the remaining ones have been ended. Remaining connections stay open.
   void Drain(absl::Duration grace);
 
-  /// Drains, then closes all connections. gRPC answers a call that arrives in between with
-  /// CANCELLED; if the process ends after Drain instead, the call gets UNAVAILABLE.
+  /// Drains without the delay, then closes all connections. gRPC answers a call that arrives in
+  /// between with CANCELLED; if the process ends after Drain instead, the call gets UNAVAILABLE.
   void Shutdown(absl::Duration grace);
 
  private:

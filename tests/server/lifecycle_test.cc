@@ -221,6 +221,16 @@ TEST(LifecycleTest, AStartThatFailsLeavesNoSocketBehind) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST(LifecycleTest, AServerThatIsDestroyedWaitsForNoConnection) {
+  ServerOptions options = OneThread();
+  options.drain_delay = absl::Hours(24);
+  auto server = std::make_unique<InProcessServer>(options);
+  const auto channel = server->NewChannel();
+  v1::AttendResponse response;
+  ASSERT_TRUE(AttendClient(channel).Attend(ShortRequest(), &response).ok());
+  server.reset();  // the channel is still connected
+}
+
 TEST(LifecycleTest, ADrainedServerHasRemovedAllItsSockets) {
   const TempFolder folder;
   const auto path = [&](const char* name) { return "unix:" + folder.path() + "/" + name; };
