@@ -32,9 +32,11 @@ int64_t MemoryNeed(const ServerOptions& options) {
   for (const int64_t part :
        {std::max(SaturatingSum(options.max_queue_bytes, options.max_queue_bytes / 10 * 4),
                  SaturatingProduct({kRequestBytes, options.max_queue_requests})),
+        options.max_queue_bytes / 4,  // actions of sessions that wait for an earlier one
         options.max_reply_bytes,
         SaturatingSum(options.max_cache_bytes,
                       std::max(options.max_cache_bytes / 4, kLeastCacheSlack)),
+        options.max_cache_bytes / 8,  // options and tables of sessions, which are no pages
         SaturatingProduct({kUploads, options.max_message_bytes}),
         SaturatingProduct({per_connection, options.connections.max_connections})}) {
     sum = SaturatingSum(sum, part);

@@ -16,8 +16,9 @@ TEST(MemoryNeedTest, IsTheSumOfTheLimits) {
                                  .max_queue_bytes = 100 * kMiB,
                                  .max_queue_requests = 512,
                                  .max_reply_bytes = 50 * kMiB,
-                                 .max_cache_bytes = 30 * kMiB};
-  EXPECT_EQ(MemoryNeed(options), (512 + 8 * 16 + 140 + 50 + 30 + 256) * kMiB + 1024 * 20'000);
+                                 .max_cache_bytes = 32 * kMiB};
+  EXPECT_EQ(MemoryNeed(options),
+            (512 + 8 * 16 + 140 + 25 + 50 + 32 + 256 + 4) * kMiB + 1024 * 20'000);
   ServerOptions other = options;
   other.max_queue_requests = 8192;  // of 64 KiB each
   EXPECT_EQ(MemoryNeed(other) - MemoryNeed(options), (512 - 140) * kMiB);
@@ -25,7 +26,7 @@ TEST(MemoryNeedTest, IsTheSumOfTheLimits) {
   EXPECT_EQ(MemoryNeed(other) - MemoryNeed(options), (512 - 140) * kMiB + 1024 * 61'000);
   ServerOptions many = options;
   many.max_cache_bytes = 2048 * kMiB;
-  EXPECT_EQ(MemoryNeed(many) - MemoryNeed(options), (2048 + 512 - 30 - 256) * kMiB);
+  EXPECT_EQ(MemoryNeed(many) - MemoryNeed(options), (2048 + 512 + 256 - 32 - 256 - 4) * kMiB);
 }
 
 TEST(MemoryNeedTest, AGroupThatAllowsLessIsWarnedOf) {
