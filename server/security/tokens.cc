@@ -69,7 +69,7 @@ absl::Status ReadModels(const json& value, Caller& caller) {
   }
   for (const json& pattern : value) {
     if (!IsText(pattern)) {
-      return Wrong("models", "an array of names or patterns", value);
+      return Wrong(absl::StrCat("models[", patterns.size(), "]"), "a name or pattern", pattern);
     }
     patterns.push_back(pattern.get<std::string>());
   }

@@ -180,8 +180,8 @@ TEST_F(TokensTest, ErrorsNameTheEntryAndTheKey) {
       {Entry(kOne, R"(, "models": null)"),
        "tokens[0]: models: expected an array of names or patterns, found null"},
       {Entry(kOne, R"(, "admin": false, "admin": true)"), "admin: given twice"},
-      {Entry(kOne, R"(, "models": [""])"),
-       "tokens[0]: models: expected an array of names or patterns"},
+      {Entry(kOne, R"(, "models": ["a", ""])"),
+       "tokens[0]: models[1]: expected a name or pattern, found a text of 0 bytes"},
       {Entry(kOne, R"(, "admin": 1)"), "tokens[0]: admin: expected true or false, found number"},
       {Entry(kOne, R"(, "expires": "soon")"),
        "tokens[0]: expires: expected a time such as 2027-01-31T00:00:00Z, found a text of 4 "
