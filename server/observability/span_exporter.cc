@@ -47,10 +47,6 @@ SpanExporter::SpanExporter(const SpanExporterOptions& options, std::unique_ptr<H
 
 absl::StatusOr<std::unique_ptr<SpanExporter>> SpanExporter::Create(
     const SpanExporterOptions& options) {
-  if (!(options.sample_ratio >= 0 && options.sample_ratio <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a share of 0 to 1, found ", options.sample_ratio));
-  }
   RETURN_IF_ERROR(HttpPoster::CheckUrl(options.endpoint));  // without a host, the path would be one
   ASSIGN_OR_RETURN(std::unique_ptr<HttpPoster> poster,
                    HttpPoster::Create(TracesUrl(options.endpoint)));

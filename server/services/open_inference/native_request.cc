@@ -92,16 +92,6 @@ absl::StatusOr<std::vector<int32_t>> PackTokens(const InferInputs& inputs, const
   return packed;
 }
 
-absl::Status CheckPositions(const std::vector<SequenceRows>& rows, const ModelInfo& info) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].rows > info.max_positions.value_or(rows[i].rows)) {
-      return Wrong(InputName("input_ids"), ": expected at most ", *info.max_positions,
-                   " positions, found a sequence that ends at ", rows[i].rows, " in sequence ", i);
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status FillTokens(const InferInputs& inputs, const ModelInfo& info, NativeRequest& native) {
   RETURN_IF_ERROR(ExpectAbsent(inputs, {"memory", "memory_lengths", "memory_values"},
                                "input \"hidden_states\""));
@@ -117,7 +107,7 @@ absl::Status FillTokens(const InferInputs& inputs, const ModelInfo& info, Native
   for (const SequenceRows& rows : native.rows) {
     tokens.add_lengths(rows.rows);
   }
-  return CheckPositions(native.rows, info);
+  return absl::OkStatus();
 }
 
 absl::Status FillHiddenStates(const InferInputs& inputs, NativeRequest& native) {

@@ -213,6 +213,11 @@ TEST_F(SettingsTest, AShareIsANumber) {
       {"--otlp-endpoint=http://localhost:4318", "--trace-sample-ratio=.5", "--print-config"});
   ASSERT_THAT(ours, IsOk());
   EXPECT_EQ(nlohmann::json::parse(ours->text)["trace_sample_ratio"], 0.5);
+  for (const std::string wrong : {"-0.1", "1.1", "nan", "half"}) {
+    EXPECT_THAT(
+        ParseCommandLine({"--trace-sample-ratio=" + wrong}),
+        StatusIs(kInvalid, "--trace-sample-ratio: expected a share of 0 to 1, found " + wrong));
+  }
 }
 
 TEST_F(SettingsTest, TheSchemaKnowsEveryKeyWithItsDefault) {
