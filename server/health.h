@@ -23,8 +23,8 @@ inline std::string HealthNameOf(std::string_view model) { return "model/" + std:
 class HealthListener {
  public:
   virtual ~HealthListener() = default;
-  /// The registry calls this, on any thread, when the status of a name has changed or when it was
-  /// closed. It must not block.
+  /// The registry calls this, on any thread, when the status of a name may have changed or when it
+  /// was closed. It must not block.
   virtual void OnHealthChange() = 0;
 };
 

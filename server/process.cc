@@ -56,7 +56,7 @@ sigset_t BlockSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGHUP);  // when a terminal closes; no file needs it to be read again
+  sigaddset(&signals, SIGHUP);  // sent when a terminal closes, and not used to read files again
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }

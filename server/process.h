@@ -24,8 +24,8 @@ void AllowManyFiles();
 sigset_t BlockSignals();
 
 /// Starts the thread that notifies `stop` at the first of `signals`, and ends the process at the
-/// second that is not SIGHUP. Call it before the server starts, since no thread may be left when
-/// the server is to end.
+/// second that is not SIGHUP. Call it before the server starts: later the system may have no thread
+/// left for it.
 void WatchSignals(const sigset_t& signals, absl::Notification& stop);
 
 /// Returns RESOURCE_EXHAUSTED if the process cannot have the threads of a server with so many

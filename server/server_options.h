@@ -101,7 +101,8 @@ struct ServerOptions {
   /// The maximum bytes of the prefix cache, within max_cache_bytes; 0 turns it off.
   int64_t prefix_cache_bytes = 0;
   int64_t max_sessions = 16384;
-  /// The time without a request after which a stream is ended; zero: never.
+  /// The time without a request, or without an answer taken, after which a stream is ended; zero:
+  /// never.
   absl::Duration session_idle_timeout = absl::Hours(1);
   /// Whether clients may name shared memory of this machine for the server to read and write.
   bool allow_shared_memory = false;

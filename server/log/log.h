@@ -39,7 +39,7 @@ void Log(LogLevel level, std::string_view text);
 void LogFailure(const absl::Status& status) noexcept;
 
 /// Moves the writing of lines to a thread (LogSink), so that no other thread waits for the reader
-/// of the log. A process that ends by abort() waits up to 50 ms for the lines. Called once.
+/// of the log. A process that ends by abort() waits 50 ms for the lines. Called once.
 void StartAsyncLog();
 /// Waits until the lines are written, for at most half a second.
 void FlushLog();

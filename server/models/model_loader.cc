@@ -153,7 +153,8 @@ void ModelLoader::Refresh(Occasion occasion) {
 void ModelLoader::WarnOfMissingModels() const {
   std::set<std::string> known;
   for (const ModelState& state : catalog_.States()) {
-    if (state.version != 0 || !absl::IsNotFound(state.error)) {  // a missing name has a state, too
+    if (state.version != kWholeName ||
+        !absl::IsNotFound(state.error)) {  // a missing name has a state, too
       known.insert(state.name);
     }
   }

@@ -4,13 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/log/log.h"
+#include "server/models/posted_states.h"
 
 namespace attention {
 namespace {
 
 std::string NameInLog(const ModelState& state) {
-  return state.version == 0 ? absl::StrCat("model ", state.name)
-                            : absl::StrCat("model ", state.name, " version ", state.version);
+  return state.version == kWholeName
+             ? absl::StrCat("model ", state.name)
+             : absl::StrCat("model ", state.name, " version ", state.version);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ bool IsHttpUrl(const std::string& url) {
          curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK;
 }
 
-// Returns a text that is no URL without a user and password, which may stand anywhere in it.
+// Returns `text`, which is no URL, with a user and password hidden, wherever they stand in it.
 std::string WithoutAnySecret(const std::string& text) {
   const std::string shown = WithoutSecret(text);
   const size_t at = shown == text ? text.rfind('@') : std::string::npos;

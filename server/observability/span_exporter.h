@@ -27,7 +27,8 @@ struct SpanExporterOptions {
   std::string version = {};
 };
 
-/// Counts of requests since the start. Each is one span.
+/// Counts of requests since the start, each with all its spans. A span that the collector rejects
+/// counts as a request that was dropped.
 struct TraceStatistics {
   int64_t exported = 0;
   /// Those that were dropped because too many waited, or because the collector did not accept them.

@@ -77,8 +77,9 @@ class Executor {
   /// refused job is not finished.
   absl::Status Submit(std::shared_ptr<Job> job);
 
-  /// Returns the error that Submit would give to a job of this class and deadline that takes no
-  /// time and has the mean size of its flow.
+  /// Returns the error that Submit would give to a job of which only class and deadline are known:
+  /// one with the mean size and work of the recently accepted jobs of its flow, which could not be
+  /// answered by its deadline if it took no time at all.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline);
 
   /// Reserves memory of the queue. Returns the errors of RequestQueue::Reserve.

@@ -191,7 +191,7 @@ absl::Status PackedBatch::RunStack(const RunCallbacks& callbacks) {
                                        .yield = callbacks.yield},
                                       workspace_));
   for (int64_t i = 0; callbacks.on_rows && i < std::ssize(sequences); ++i) {
-    callbacks.on_rows({i, 0, sequences[i].output.rows});
+    callbacks.on_rows({i, 0, sequences[i].output.rows});  // all are computed, whatever it returns
   }
   return absl::OkStatus();
 }

@@ -34,7 +34,7 @@ class PackedBatch {
   PackedBatch(const Batch& batch, Workspace& workspace);
 
   /// Runs the computation. Sequences of `RowRange` are counted over the whole batch. CANCELLED when
-  /// on_rows or yield returned false; otherwise the errors of the core.
+  /// yield, or on_rows before the last row, returned false; otherwise the errors of the core.
   absl::Status Compute(const RunCallbacks& callbacks);
 
   int64_t num_rows() const { return num_rows_; }

@@ -108,8 +108,9 @@ class RequestQueue {
   absl::StatusOr<std::unique_ptr<HeldBytes>> Reserve(const RequestClass& request_class,
                                                      int64_t bytes, TimePoint now);
 
-  /// Returns the error that Push would give to a short job of which only class and deadline are
-  /// known. Its size is taken to be the mean of the recently accepted jobs of its flow.
+  /// Returns the error that Push would give to a job of which only class and deadline are known:
+  /// one with the mean size and work of the recently accepted jobs of its flow, which could not be
+  /// answered by its deadline if it took no time at all.
   absl::Status CheckRoom(const RequestClass& request_class, TimePoint deadline, TimePoint now);
 
   /// How long to wait for further jobs.

@@ -20,7 +20,8 @@ bool FileWatch::HasChanged() {
 }
 
 void FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
-  constexpr std::chrono::milliseconds kPauseAfterError{900};  // less than a second between looks
+  constexpr std::chrono::milliseconds kPauseAfterError{
+      900};  // a little less than between two looks (TokenStore)
   if (!HasChanged() && (failure_.ok() || std::chrono::steady_clock::now() < next_try_)) {
     return;
   }

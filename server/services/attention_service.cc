@@ -15,7 +15,7 @@ namespace {
 
 // The number of calls that wait for each method. A burst needs at least as many as the completion
 // threads can accept between two posts; each costs a few kilobytes.
-constexpr int kPostedAttends = 16;
+constexpr int kPostedCalls = 16;
 
 NativeEnvironment MakeEnvironment(AttentionAsyncService& service, const CallEnvironment& calls,
                                   const v1::ModelLimits& limits) {
@@ -57,7 +57,7 @@ AttentionService::AttentionService(const CallEnvironment& calls, const v1::Model
     : calls_(calls),
       native_(MakeEnvironment(service_, calls, limits)),
       decode_{service_, native_.calls, calls.sessions},
-      methods_(service_, calls, kPostedAttends) {
+      methods_(service_, calls, kPostedCalls) {
   for (const char* const method : {"Attend", "AttendStream", "Decode"}) {
     service_.Serve(method);
   }
@@ -91,7 +91,7 @@ void AttentionService::AddTypedMethods(const v1::ModelLimits& limits) {
 
 void AttentionService::Start() {
   native_.calls.queue = calls_.queue;
-  for (int i = 0; i < kPostedAttends; ++i) {
+  for (int i = 0; i < kPostedCalls; ++i) {
     AttendUnaryCall::Post(native_);
     AttendStreamCall::Post(native_);
     DecodeCall::Post(decode_);

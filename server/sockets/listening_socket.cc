@@ -178,7 +178,7 @@ bool IsLeftBehind(const SocketAddress& address) {
 
 // Keeps other servers that start from the folder of `path` until the result is closed: between the
 // look at a socket and its removal, another server could have replaced it. Goes on without the lock
-// where the folder cannot be opened, or is held for a second by somebody who has other reasons.
+// where the folder cannot be opened, or where another program holds its lock for a second.
 FileDescriptor LockFolderOf(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   FileDescriptor lock(

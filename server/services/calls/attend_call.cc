@@ -61,7 +61,7 @@ absl::Status AttendCall::CheckHeaders() {
   if (deadline_ <= record_.arrival) {
     return absl::DeadlineExceededError("the deadline had passed when the request arrived");
   }
-  RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, record_.rpc, metadata_));
+  RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, metadata_));
   return environment_.executor.CheckRoom(metadata_.request_class, deadline_);
 }
 

@@ -55,7 +55,7 @@ class AttendCall : public AttendSink,
   /// Plans the request, whose bytes may be released afterwards. Returns the errors of the request.
   virtual absl::StatusOr<AttendPlan> Plan(const grpc::ByteBuffer& request,
                                           const PlanTerms& terms) = 0;
-  /// Changes tenant, priority and deadline by what the request itself says; may refuse the request.
+  /// Changes priority and deadline by what the request itself says.
   virtual void Refine(TimePoint /*arrival*/, CallMetadata&, TimePoint& /*deadline*/) {}
 
   /// Starts the one operation that ends the call: the last message of the answer, or an error. If

@@ -65,8 +65,8 @@ CallMetadata IdentifyCall(const grpc::ServerContext& context) {
 }
 
 absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& access,
-                          std::string_view rpc, CallMetadata& metadata) {
-  ASSIGN_OR_RETURN(metadata.caller, access.Admit(context, Right::kCall, rpc));
+                          CallMetadata& metadata) {
+  ASSIGN_OR_RETURN(metadata.caller, access.Admit(context, Right::kCall, /*rpc=*/""));
   for (const char* const key : {"x-request-id", "attend-tenant"}) {
     if (const std::string value = ValueOf(context, key); !IsName(value)) {
       return absl::InvalidArgumentError(

@@ -33,9 +33,9 @@ CallMetadata IdentifyCall(const grpc::ServerContext& context);
 
 /// Adds the caller, the priority and the tenant. The tenant is the caller's, or else
 /// `attend-tenant`. Returns the errors of Access; INVALID_ARGUMENT for an invalid
-/// `attend-priority`, or a value that is too long. Errors name `rpc`.
+/// `attend-priority`, or a value that is too long or not printable.
 absl::Status ReadMetadata(const grpc::ServerContext& context, const Access& access,
-                          std::string_view rpc, CallMetadata& metadata);
+                          CallMetadata& metadata);
 
 /// Sets the priority, at most to the caller's highest.
 void SetPriority(Priority priority, CallMetadata& metadata);

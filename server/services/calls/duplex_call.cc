@@ -45,7 +45,7 @@ void DuplexCall::OnRequest(bool ok) {
   deadline_ = SteadyDeadline(context_, arrival);
   metadata_ = IdentifyCall(context_);
   context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
-  const absl::Status status = ReadMetadata(context_, environment_.access, rpc_, metadata_);
+  const absl::Status status = ReadMetadata(context_, environment_.access, metadata_);
   if (!status.ok()) {
     Refuse(status);
     return;
@@ -134,7 +134,7 @@ bool DuplexCall::MayRead() const {
 absl::Status DuplexCall::AdmitMessage(const grpc::ByteBuffer& message) {
   RETURN_IF_ERROR(CheckEncoding(context_, message));
   message_metadata_ = metadata_;
-  RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, rpc_, message_metadata_));
+  RETURN_IF_ERROR(ReadMetadata(context_, environment_.access, message_metadata_));
   if (message_metadata_.caller.tenant != metadata_.caller.tenant) {
     return absl::UnauthenticatedError(
         "authorization: expected a token of the tenant who made the call, found one that now "

@@ -22,9 +22,9 @@ namespace attention {
 
 /// Reads requests while few are running and the client reads its answers; a client that does not
 /// read, or sends too many requests at once, is not read from. Every request enters the admission
-/// gate, and leaves it when its last message is sent, or will never be. A call that has had no
-/// running request for the timeout of the IdleWatch ends with ABORTED, and when the server drains
-/// with UNAVAILABLE.
+/// gate, and leaves it when its last message is sent, or will never be. A call on which
+/// nothing has happened for the timeout of the IdleWatch ends with ABORTED, or with CANCELLED if
+/// its client has not taken an answer; when the server drains, it ends with UNAVAILABLE.
 class DuplexCall : public IdleStream, public std::enable_shared_from_this<DuplexCall> {
  public:
   virtual ~DuplexCall() = default;
@@ -52,7 +52,7 @@ class DuplexCall : public IdleStream, public std::enable_shared_from_this<Duplex
   }
 
  protected:
-  /// `rpc` is a literal, which errors, log and metrics use.
+  /// `rpc` is a literal, which log and metrics use.
   DuplexCall(const CallEnvironment& environment, const char* rpc);
 
   /// Waits for a call. `service` is a HeadersFirst.

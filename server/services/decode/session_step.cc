@@ -57,7 +57,8 @@ bool HasLogits(const SessionTarget& target) {
   return target.model != nullptr && !target.layer.has_value() && target.model->info().has_logits;
 }
 
-// A pooled output is none of a sequence that grows.
+// Refuses pooled outputs, since the sequence of a session still grows, and logits where there are
+// none.
 absl::Status CheckOutput(v1::ModelOutput output, bool has_logits) {
   const bool is_pooled = output == v1::MEAN_POOLED || output == v1::CLS_POOLED;
   const bool is_logits = output == v1::LOGITS || output == v1::LAST_LOGITS;

@@ -63,9 +63,9 @@ absl::StatusOr<std::vector<SequenceRows>> RowsOfMask(const InferInputs& inputs,
   std::vector<SequenceRows> rows;
   rows.reserve(static_cast<size_t>(extents.batch_size));
   for (int64_t row = 0; row < extents.batch_size; ++row) {
-    ASSIGN_OR_RETURN(const SequenceRows run,
+    ASSIGN_OR_RETURN(const SequenceRows range,
                      RangeOfOnes(mask.data() + row * extents.seq_len, extents.seq_len, row));
-    rows.push_back(run);
+    rows.push_back(range);
   }
   return rows;
 }

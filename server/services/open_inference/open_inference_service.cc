@@ -15,7 +15,7 @@ namespace {
 
 // The number of calls that wait for each method, as in AttentionService.
 constexpr int kPostedInferCalls = 16;
-constexpr int kPostedInferences = 4;
+constexpr int kPostedSmallCalls = 4;
 
 InferEnvironment MakeEnvironment(OpenInferenceAsyncService& service, const CallEnvironment& calls,
                                  const SharedMemory* shared_memory, const ReplyLimit& limit) {
@@ -32,7 +32,7 @@ OpenInferenceService::OpenInferenceService(const CallEnvironment& calls,
       shared_memory_(shared_memory),
       infer_(MakeEnvironment(service_, calls, shared_memory,
                              {max_message_bytes, "--max-message-bytes"})),
-      methods_(service_, calls, kPostedInferences) {
+      methods_(service_, calls, kPostedSmallCalls) {
   service_.Serve("ModelInfer");
   service_.Serve("ModelStreamInfer");
   AddHealthMethods();
