@@ -44,8 +44,9 @@ using BeginDecoding = std::function<absl::Status(int64_t bytes)>;
 
 /// Decodes a message. INVALID_ARGUMENT when `wire` is not a well-formed message of the type, or has
 /// more elements of a field than a request may have (MaxElementsOf), in which case it names the
-/// field, the bound and the number; a text of more than 64 KiB that is no element of a list; or
-/// more than 2^22 fields. Errors of `begin`. Unknown fields are dropped. The memory is at most a
+/// field, the bound and the number; a text that is not UTF-8, or of more than 64 KiB and no element
+/// of a list; more than 2^22 fields; or more than 1,024 nested messages that come again. Errors of
+/// `begin`. Unknown fields are dropped. The memory is at most a
 /// small multiple of the bytes in any case, and elements beyond a bound take none.
 absl::Status DecodeEnvelope(const grpc::ByteBuffer& wire, const EnvelopeFields& fields,
                             google::protobuf::Message& message,
