@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   CLI::App app("Talks to an Attend server: multi-head attention over gRPC.", "attend");
   app.formatter(std::make_shared<attention::HelpFormatter>());
-  app.set_version_flag("--version", ATTEND_VERSION);
+  app.set_version_flag("--version", "attend " ATTEND_VERSION);
   app.failure_message(attention::UsageError);
   int exit_code = 0;
   attention::AddCommands(app, exit_code);
