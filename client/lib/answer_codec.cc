@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/lib/malformed_answer.h"
 #include "client/lib/stream_assembler.h"
 #include "core/runtime/status_macros.h"
@@ -53,7 +54,9 @@ absl::StatusOr<std::vector<int32_t>> KeysOf(const Bytes& bytes, const v1::TopWei
   }
   if (!std::equal(keys->shape.begin(), keys->shape.end(), wire.weights().shape().begin(),
                   wire.weights().shape().end())) {
-    return MalformedAnswer("top_weights: keys and weights differ in shape");
+    return MalformedAnswer("top_weights.keys: expected the shape of weights, [",
+                           absl::StrJoin(wire.weights().shape(), ", "), "], found ",
+                           ShapeText(keys->shape));
   }
   std::vector<int32_t> values(keys->payload.size_bytes() / sizeof(int32_t));
   keys->payload.CopyTo(0, keys->payload.size_bytes(), values.data());

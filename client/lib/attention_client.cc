@@ -263,6 +263,7 @@ absl::Status AttentionClient::CheckHealth(const std::string& service) {
 }
 
 absl::Status AttentionClient::WaitUntilReady(const std::string& service, absl::Duration timeout) {
+  RETURN_IF_ERROR(CheckTimeout(timeout, "timeout"));
   const absl::Time deadline = absl::Now() + timeout;
   for (;;) {
     const absl::Duration remaining = std::max(deadline - absl::Now(), absl::Milliseconds(1));

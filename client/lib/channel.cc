@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -138,7 +139,7 @@ absl::Status CheckSecrecy(const ConnectionOptions& options) {
   if (options.tls.has_value()) {
     return absl::OkStatus();
   }
-  for (const absl::string_view server : absl::StrSplit(options.server, ',')) {
+  for (const std::string& server : ServersOf(options.server)) {
     if (!IsOnThisMachine(server)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "token: expected TLS (--tls) to another machine, found a plaintext connection to ",
@@ -289,8 +290,10 @@ absl::Status WithServer(const absl::Status& status, const ConnectionOptions& opt
 
 absl::StatusOr<ClientMetadata> MetadataOf(const ConnectionOptions& options) {
   ClientMetadata metadata = options.metadata;
-  if (!options.token.empty()) {
-    metadata.emplace_back(kAuthorization, absl::StrCat("Bearer ", options.token));
+  const absl::string_view token = absl::StripAsciiWhitespace(options.token);
+  if (!token.empty()) {
+    std::erase_if(metadata, [](const auto& entry) { return entry.first == kAuthorization; });
+    metadata.emplace_back(kAuthorization, absl::StrCat("Bearer ", token));
   }
   for (const auto& [name, value] : metadata) {
     RETURN_IF_ERROR(Check(name, value));

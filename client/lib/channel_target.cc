@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -150,16 +151,25 @@ absl::StatusOr<ChannelTarget> TargetOfSockets(const std::vector<std::string>& en
 
 }  // namespace
 
+std::vector<std::string> ServersOf(absl::string_view list) {
+  std::vector<std::string> servers = absl::StrSplit(list, ',');
+  for (std::string& server : servers) {
+    absl::StripAsciiWhitespace(&server);
+  }
+  return servers;
+}
+
 absl::StatusOr<ChannelTarget> TargetOf(const std::string& server) {
-  const std::vector<std::string> entries = absl::StrSplit(server, ',');
+  const std::vector<std::string> entries = ServersOf(server);
   if (entries.size() == 1) {
-    if (!HasScheme(server) && !ParseHostAndPort(server).has_value()) {
+    const std::string& only = entries.front();
+    if (!HasScheme(only) && !ParseHostAndPort(only).has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("server: expected host:port with a port of 1 to 65535, unix:/path or "
                        "dns:///name:port, found \"",
                        server, "\""));
     }
-    return ChannelTarget{.uri = server, .is_group = absl::StartsWith(server, "dns:")};
+    return ChannelTarget{.uri = only, .is_group = absl::StartsWith(only, "dns:")};
   }
   if (std::any_of(entries.begin(), entries.end(),
                   [](const std::string& entry) { return absl::StartsWith(entry, kUnix); })) {

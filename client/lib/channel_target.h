@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -17,6 +18,9 @@ struct ChannelTarget {
   /// Whether the target stands for several servers: a list, or dns:///name:port.
   bool is_group = false;
 };
+
+/// Returns the servers of a list, without the white space around each.
+std::vector<std::string> ServersOf(absl::string_view list);
 
 /// Returns the target of ConnectionOptions::server. INVALID_ARGUMENT for a server that is neither
 /// host:port nor a target with one of gRPC's schemes, a list with an invalid entry, or a list with

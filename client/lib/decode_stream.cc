@@ -79,6 +79,11 @@ struct DecodeStream::State {
       status = absl::DeadlineExceededError(absl::StrCat("server ", options.connection.server,
                                                         ": no answer within ",
                                                         absl::FormatDuration(options.timeout)));
+    } else if (absl::IsDeadlineExceeded(
+                   status)) {  // the deadline of the call; those of actions time out
+      status = absl::DeadlineExceededError(absl::StrCat(
+          "server ", options.connection.server, ": the session has ended with its lifetime of ",
+          absl::FormatDuration(options.lifetime)));
     } else {
       status = WithServer(status, options.connection);
     }

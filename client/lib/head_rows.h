@@ -31,7 +31,7 @@ class HeadRows {
     }
     width_ = block.width;
     if (block.head < 0 || block.head > num_heads()) {
-      return Wrong("head of a block, at most, of ", what, num_heads(), block.head);
+      return Wrong("head (at most) of a block of ", what, num_heads(), block.head);
     }
     if (block.head == num_heads()) {
       heads_.emplace_back();
@@ -60,7 +60,7 @@ class HeadRows {
     for (int64_t h = 0; h < num_heads; ++h) {
       const int64_t received = h < std::ssize(heads_) ? std::ssize(heads_[h]) : 0;
       if (received != expected || (rows > 0 && !width_.has_value())) {
-        return Wrong(what, " of a head", expected, received);
+        return Wrong("elements of a head of ", what, expected, received);
       }
     }
     return absl::OkStatus();

@@ -35,7 +35,7 @@ struct ShardRange {
   bool operator==(const ShardRange&) const = default;
 };
 
-/// A server that takes no more tokens, and the error after which it does not.
+/// A server that takes no more tokens, and the error that is the reason.
 struct ShardFailure {
   std::string server;
   absl::Status status;

@@ -56,10 +56,23 @@ absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& req
   assembler.model_output_ = request.model_output;
   assembler.weights_choice_ = request.weights_choice;
   assembler.weights_top_k_ = request.options.weights_top_k();
+  const auto& options = request.options;
+  for (const auto& [is_asked, kind] :
+       {std::pair(options.return_weights(), ScoresBlock::Kind::kWeights),
+        std::pair(options.return_log_sum_exp(), ScoresBlock::Kind::kLogSumExp),
+        std::pair(options.weights_top_k() > 0, ScoresBlock::Kind::kTopWeights)}) {
+    if (is_asked) {
+      assembler.asked_.insert(kind);
+    }
+  }
   if (const auto* input = std::get_if<TextInput>(&request.input)) {
     assembler.tokens_.resize(input->texts.size());
   } else {
     RETURN_IF_ERROR(assembler.LayOut(request));
+  }
+  if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input); has_output && input) {
+    const Shape& shape = input->query->shape();
+    assembler.query_heads_ = shape[shape.size() - 2];
   }
   return assembler;
 }
@@ -138,7 +151,9 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
     RETURN_IF_ERROR(Allocate(block.rows.dtype()));
   }
   if (block.rows.dtype() != output_->dtype()) {
-    return absl::InternalError("streamed answer: a block differs in dtype from the first");
+    return absl::InternalError(absl::StrCat(
+        "streamed answer: dtype of a block: expected ", std::string(Name(output_->dtype())),
+        " (of the first block), found ", std::string(Name(block.rows.dtype()))));
   }
   if (block.first_row != sequence->received) {
     return Wrong("first row of a block", sequence->received, block.first_row);
@@ -199,7 +214,9 @@ absl::Status StreamAssembler::Add(const TokensBlock& block) {
 
 int64_t StreamAssembler::NumHeads(const ScoresKey& key) const {
   const bool is_layer = key.first == ScoresBlock::Kind::kLayerWeights;
-  int64_t num_heads = is_layer ? std::max(1, weights_choice_.heads_size()) : 0;
+  int64_t num_heads = is_layer                     ? std::max(1, weights_choice_.heads_size())
+                      : asked_.contains(key.first) ? query_heads_
+                                                   : 0;
   for (const Sequence& sequence : sequences_) {
     const auto found = sequence.scores.find(key);
     num_heads = std::max(num_heads, found == sequence.scores.end() ? 0 : found->second.num_heads());

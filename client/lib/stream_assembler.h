@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,8 @@ class StreamAssembler {
   /// Returns the index of a head among the chosen ones. INTERNAL for a layer or head that is not
   /// chosen.
   absl::StatusOr<int64_t> ChosenHead(const ScoresBlock& block) const;
-  /// Returns the maximum number of heads of a sequence: a sequence without rows has none.
+  /// Returns the maximum number of heads of a sequence: a sequence without rows has none. If none
+  /// has rows, those of the query count where the request tells them.
   int64_t NumHeads(const ScoresKey& key) const;
   /// Joins the rows of all heads: [H, rows, width], or [H, rows] for kLogSumExp. `width` counts if
   /// no row came.
@@ -67,6 +69,9 @@ class StreamAssembler {
   v1::ModelOutput model_output_ = v1::LAST_HIDDEN_STATES;
   v1::WeightsChoice weights_choice_;
   int64_t weights_top_k_ = 0;
+  /// The heads of query_key_value, in an answer without rows: whose scores are asked for.
+  int64_t query_heads_ = 0;
+  std::set<ScoresBlock::Kind> asked_;
   std::vector<v1::TokenizedText> tokens_;  // of texts
   bool is_laid_out_ = false;
   Shape leading_;  // {B, S}, {T} or {N}

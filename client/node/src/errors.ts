@@ -50,7 +50,9 @@ export function fromStatus(error: unknown, server: string, timeoutMs: number): u
     const cause = message.replace(BALANCER, "");
     message = `server ${server}: ${cause}${hint ? ` (${hint[1]})` : ""}`;
   } else if (code === "DEADLINE_EXCEEDED") {
-    message = `server ${server}: no answer within ${timeoutMs} ms: ${message}`;
+    // The text of grpc-js says that the time is over. The server refuses what it could not compute in time.
+    const cause = /^Deadline exceeded/i.test(message) ? "no answer within" : "refused with a timeout of";
+    message = `server ${server}: ${cause} ${timeoutMs} ms: ${message}`;
   } else if (message.includes("larger than max")) {
     message += " (the server's flag --max-message-bytes sets the limit)";
   } else if (message.includes("metadata size exceeds")) {

@@ -33,8 +33,9 @@ interface Waiting {
 /**
  * Sequences that grow step by step, whose keys and values the server keeps. Client.session() makes it. Actions on one sequence run
  * in the order of the calls, which need not wait for each other. An action that the server refuses leaves the session as it was.
- * When the stream breaks, or an answer does not come in time, the session ends, and all later actions throw the same error; a
- * session that was opened with `resumeTtlMs` can then be opened again with its `resumeToken`.
+ * When the stream breaks, or an answer does not come in time, the session ends, and all later actions throw the same error. If its
+ * connection broke, a session that was opened with `resumeTtlMs` can be opened again with its `resumeToken`; after a late answer,
+ * `cancel()` or an abort it cannot.
  */
 export class Session {
   /** The token that opens the session again after a break: keep it secret. Empty without resumeTtlMs. */

@@ -203,6 +203,10 @@ TEST_F(AttentionClientTest, WaitsForWhatMayStillCome) {
   EXPECT_THAT(client_->WaitUntilReady("model/absent", absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        AllOf(HasSubstr("not ready within 50ms"), HasSubstr("model/absent"))));
+  for (const absl::Duration timeout : {absl::ZeroDuration(), absl::InfiniteDuration()}) {
+    EXPECT_THAT(client_->WaitUntilReady("model/demo", timeout),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("timeout: expected")));
+  }
 }
 
 }  // namespace

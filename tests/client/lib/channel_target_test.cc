@@ -24,6 +24,7 @@ TEST(ChannelTargetTest, OneServerIsLeftToGrpc) {
     EXPECT_EQ(target->uri, server);
     EXPECT_FALSE(target->is_list);
     EXPECT_EQ(target->is_group, absl::StartsWith(server, "dns:"));
+    EXPECT_EQ(TargetOf(absl::StrCat(" ", server, "\n"))->uri, server);
   }
 }
 
@@ -33,7 +34,9 @@ TEST(ChannelTargetTest, AListHasOneScheme) {
       {"ipv4:127.0.0.1:1,127.0.0.2:2", "ipv4:127.0.0.1:1,127.0.0.2:2"},
       {"[::1]:1,[2001:db8::1]:2", "ipv6:[::1]:1,[2001:db8::1]:2"},
       {"127.0.0.1:1,[::1]:2", "ipv6:[::ffff:127.0.0.1]:1,[::1]:2"},
-      {"unix:/a,unix:/b", "unix:/a,/b"}};
+      {" 127.0.0.1:1, [::1]:2\n", "ipv6:[::ffff:127.0.0.1]:1,[::1]:2"},
+      {"unix:/a,unix:/b", "unix:/a,/b"},
+      {"unix:/a, unix:/b", "unix:/a,/b"}};
   for (const auto& [server, uri] : lists) {
     const auto target = TargetOf(server);
     ASSERT_THAT(target, IsOk()) << server;

@@ -18,7 +18,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
 
@@ -95,6 +97,17 @@ TEST_F(MetadataTest, IsRefusedWhereHttp2DoesNotCarryIt) {
                                                HasSubstr("the value of \"authorization\"")));
 }
 
+TEST(TokenTest, IsSentOnceWithoutTheSpaceAroundIt) {
+  const auto sent = MetadataOf({.server = "localhost:1",
+                                .token = " s3cret\n",
+                                .metadata = {{"authorization", "Basic eA=="}, {"a", "b"}}});
+  ASSERT_THAT(sent, IsOk());
+  EXPECT_THAT(*sent, ElementsAre(Pair("a", "b"), Pair("authorization", "Bearer s3cret")));
+  const auto blank = MetadataOf({.server = "localhost:1", .token = " \n"});
+  ASSERT_THAT(blank, IsOk());
+  EXPECT_THAT(*blank, IsEmpty());
+}
+
 TEST(TokenTest, LeavesThisMachineOverTlsOnly) {
   const auto refused = [](const std::string& server) {
     return StatusIs(absl::StatusCode::kFailedPrecondition,
@@ -110,7 +123,7 @@ TEST(TokenTest, LeavesThisMachineOverTlsOnly) {
     EXPECT_THAT(MakeChannel({.server = server}), IsOk());
   }
   for (const char* server : {"localhost:1", "127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "unix:/tmp/s",
-                             "dns:///localhost:1"}) {
+                             "dns:///localhost:1", "localhost:1, localhost:2"}) {
     EXPECT_THAT(MakeChannel({.server = server, .token = "t"}), IsOk());
   }
 }

@@ -124,6 +124,14 @@ TEST_F(DecodeStreamTest, AnActionWithoutAnswerEndsTheSessionAtItsTimeout) {
   EXPECT_THAT(stream->Close(), StatusIs(absl::StatusCode::kDeadlineExceeded, message));
 }
 
+TEST_F(DecodeStreamTest, ASessionWhoseLifetimeIsOverSaysSo) {
+  const ConnectionOptions connection{.server = server_.address()};
+  EXPECT_THAT(
+      DecodeStream::Open({.connection = connection, .lifetime = absl::Nanoseconds(1)}, {}),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               "server " + server_.address() + ": the session has ended with its lifetime of 1ns"));
+}
+
 TEST_F(DecodeStreamTest, ABrokenStreamSaysWhoBrokeIt) {
   const Tensor prompt = Values({1});
   const auto breaks = Open("breaks");

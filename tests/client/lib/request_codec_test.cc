@@ -225,7 +225,8 @@ TEST(DecodeAnswerTest, ReadsLogSumExpAndLargestWeights) {
   top.mutable_keys()->set_shape(0, 3);
   top.mutable_keys()->set_shape(1, 2);
   EXPECT_THAT(DecodeAnswer(ToBytes(response.SerializeAsString())),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("differ in shape")));
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("top_weights.keys: expected the shape of weights, [")));
 }
 
 TEST(DecodeAnswerTest, ReadsTokensAndWeightsOfLayers) {

@@ -193,9 +193,9 @@ TEST_F(StreamAssemblerTest, MissesWeightsThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Filled({2, 3}, 0.1f)})), IsOk());
-  EXPECT_THAT(
-      assembler_->Finish(result_),
-      StatusIs(absl::StatusCode::kInternal, HasSubstr("weights of a head: expected 9, found 6")));
+  EXPECT_THAT(assembler_->Finish(result_),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("elements of a head of weights: expected 9, found 6")));
 }
 
 TEST_F(StreamAssemblerTest, PutsLogSumExpAndLargestWeightsTogether) {
@@ -230,8 +230,9 @@ TEST_F(StreamAssemblerTest, MissesLogSumExpThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({3}, 1.5f)})), IsOk());
-  EXPECT_THAT(assembler_->Finish(result_),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("log-sum-exp of a head")));
+  EXPECT_THAT(
+      assembler_->Finish(result_),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("elements of a head of log-sum-exp")));
 }
 
 v1::TokenizedText Tokens(const std::vector<int32_t>& ids) {
@@ -318,8 +319,9 @@ TEST_F(StreamAssemblerTest, MissesWeightsOfALayerThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kLayerWeights, 1, 0, {0, 0, Filled({3, 3}, 0.5f)})),
               IsOk());
-  EXPECT_THAT(assembler_->Finish(result_),
-              StatusIs(absl::StatusCode::kInternal, HasSubstr("layer weights of a head")));
+  EXPECT_THAT(
+      assembler_->Finish(result_),
+      StatusIs(absl::StatusCode::kInternal, HasSubstr("elements of a head of layer weights")));
 }
 
 TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
@@ -353,7 +355,7 @@ TEST_F(StreamAssemblerTest, RefusesScoresOfSequencesWithoutRows) {
   ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {1, 0, Filled({2}, 1.5f)})), IsOk());
   EXPECT_THAT(assembler_->Finish(result_),
               StatusIs(absl::StatusCode::kInternal,
-                       HasSubstr("log-sum-exp of a head: expected 0, found 2")));
+                       HasSubstr("elements of a head of log-sum-exp: expected 0, found 2")));
 }
 
 // The answer of Attend has a width even without rows.
@@ -369,6 +371,18 @@ TEST_F(StreamAssemblerTest, AnAnswerWithoutRowsHasTheShapeOfTheRequest) {
   assembler_.emplace(*StreamAssembler::Create(request_));
   ASSERT_THAT(assembler_->Finish(result_), IsOk());
   EXPECT_THAT(result_.output.shape(), ElementsAre(0, 4, 8));
+  EXPECT_TRUE(result_.weights.empty());
+  request_.options.set_return_weights(true);
+  request_.options.set_return_log_sum_exp(true);
+  request_.options.set_weights_top_k(3);
+  assembler_.emplace(*StreamAssembler::Create(request_));
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  ASSERT_EQ(result_.weights.size(), 1u);
+  EXPECT_THAT(result_.weights[0].shape(), ElementsAre(4, 0, 0));
+  ASSERT_EQ(result_.log_sum_exp.size(), 1u);
+  EXPECT_THAT(result_.log_sum_exp[0].shape(), ElementsAre(4, 0));
+  ASSERT_EQ(result_.top_weights.size(), 1u);
+  EXPECT_THAT(result_.top_weights[0].weights.shape(), ElementsAre(4, 0, 0));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ class ShardedSession:
         self._heads = heads
         self._dtype = None if heads.get("dtype") is None else dtype_name(heads["dtype"], "heads.dtype")
         self._sinks = sinks_of(options.get("sinks"), heads)
-        self._sees_later_keys = options.get("causal") is not None and not options["causal"]
+        self._attends_to_later_keys = options.get("causal") is not None and not options["causal"]
         opening: Dict[str, Any] = {
             **options, "sinks": None, "return_log_sum_exp": True, "heads": heads, "cache_dtype": cache_dtype, "timeout": timeout
         }  # fmt: skip
@@ -94,7 +94,7 @@ class ShardedSession:
         with self._undone():
             self._pages.make_room(len(k))
             most = self._rows_at_a_time(q, k, v)
-            has_all_keys = self._sees_later_keys and len(k) > most
+            has_all_keys = self._attends_to_later_keys and len(k) > most
             if has_all_keys:
                 self._fill(dict(enumerate(self._pages.pages)), self.length, k, v)
             results = [self._ask(row, q[row : row + most], k, v, has_all_keys) for row in range(0, len(k), most)]
