@@ -25,7 +25,7 @@ enum class Arrivals {
 /// A rate that changes linearly over time, and then stays constant.
 struct Ramp {
   double to_rate_per_s = 1.0;  // > 0
-  double start_s = 0.0;        // after the first request was due
+  double start_s = 0.0;        // after the start of the load
   double length_s = 1.0;       // > 0
 };
 
@@ -34,7 +34,7 @@ struct ArrivalOptions {
   Arrivals arrivals = Arrivals::kConstant;
   uint64_t seed = 0;  // of kPoisson
   std::optional<Ramp> ramp = std::nullopt;
-  /// A recorded schedule, which replaces all members above.
+  /// A recorded schedule; rate_per_s is then its mean rate, and the other members count nothing.
   std::shared_ptr<const ArrivalTrace> trace = nullptr;
 };
 
@@ -67,7 +67,8 @@ class Schedule {
   const PacerClock::Steady::time_point start_;
   std::mt19937_64 generator_;
   int64_t index_ = 0;
-  /// The number of requests that a constant rate would have made due by now; random for kPoisson.
+  /// The integral of the rate from the start to due(): index_, or for kPoisson a sum of random
+  /// gaps.
   double requests_ = 0.0;
   PacerClock::Steady::time_point due_;
 };

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/runtime/utf8.h"
 
 namespace attention {
@@ -32,7 +33,10 @@ std::string ReplaceControls(absl::string_view text,
 }
 
 std::string JsonEscape(uint32_t code) {
-  return absl::StrCat("\\u", absl::Hex(code, absl::kZeroPad4));
+  const uint32_t beyond = code - 0x10000;
+  return code < 0x10000 ? absl::StrFormat("\\u%04x", code)
+                        : absl::StrFormat("\\u%04x\\u%04x", 0xD800 + (beyond >> 10),
+                                          0xDC00 + (beyond & 0x3FF));
 }
 
 }  // namespace attention

@@ -15,7 +15,7 @@ namespace attention {
 std::string ReplaceControls(absl::string_view text,
                             absl::FunctionRef<std::string(uint32_t code)> replacement);
 
-/// Returns the character as JSON escapes it: \u202e.
+/// Returns the character as JSON escapes it: \u202e, and a pair of such escapes beyond U+FFFF.
 std::string JsonEscape(uint32_t code);
 
 }  // namespace attention

@@ -11,19 +11,12 @@
 #include "absl/strings/str_format.h"
 #include "client/page/escape.h"
 #include "client/plot/token_text.h"
+#include "core/runtime/control_characters.h"
 #include "core/runtime/output_file.h"
 #include "core/runtime/utf8.h"
 
 namespace attention {
 namespace {
-
-/// The escape of JSON for a character, a pair of them beyond U+FFFF.
-std::string JsonEscape(char32_t code) {
-  const uint32_t beyond = code - 0x10000;
-  return code < 0x10000 ? absl::StrFormat("\\u%04x", static_cast<uint32_t>(code))
-                        : absl::StrFormat("\\u%04x\\u%04x", 0xD800 + (beyond >> 10),
-                                          0xDC00 + (beyond & 0x3FF));
-}
 
 /// The number of last bytes of `text` that begin a character without ending it.
 size_t UnfinishedBytes(absl::string_view text) {

@@ -37,7 +37,7 @@ absl::StatusOr<LevelRange> ParseRates(const std::string& text);
 absl::StatusOr<LevelRange> ParseRamp(const std::string& text);
 
 struct LoadFlags {
-  // A closed loop, unless one of the next three is given.
+  // The load is a closed loop of `concurrency` requests, unless is_open().
   std::optional<LevelRange> concurrency, rate, ramp;
   std::string schedule;
   std::optional<Arrivals> arrivals;

@@ -24,7 +24,7 @@ struct PlotFlags {
   bool mean = false;
   std::optional<int64_t> width;
   std::string color = "auto";
-  /// The flags of the request, which a file has been answered already. The parser owns them.
+  /// The flags of the request, refused beside a file of an answer. The parser owns them.
   std::vector<const CLI::Option*> of_request;
 };
 

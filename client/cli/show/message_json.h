@@ -9,7 +9,8 @@ namespace attention {
 
 /// Returns an object with the fields of `message` under their names in the .proto: numbers as
 /// numbers (unlike protobuf's own JSON, which quotes 64-bit integers), enumerations by name. An
-/// optional field that is absent is left out.
+/// optional field that is absent is left out. REQUIRES: the fields are bool, int64, uint64, double,
+/// string, enum or message; repeated ones string or message.
 nlohmann::json ToJson(const google::protobuf::Message& message);
 
 /// An array with the JSON of each message.
