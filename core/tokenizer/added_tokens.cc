@@ -91,9 +91,9 @@ absl::Status AddedTokens::BuildTries(const Normalizer& normalizer) {
       RETURN_IF_ERROR(normalizer.Apply(content));
     }
     if (content.text.size() > kMaxSearchedTokenBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("added_tokens: expected tokens of at most ",
-                                                     kMaxSearchedTokenBytes,
-                                                     " bytes, found one of ", content.text.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("added_tokens: expected tokens of at most ", kMaxSearchedTokenBytes,
+                       " bytes, found one of ", content.text.size(), ", with the id ", id));
     }
     Trie& trie = token.normalized ? in_normalized_ : in_text_;
     const std::optional<Trie::Match> known = trie.FindLongest(content.text);

@@ -148,13 +148,20 @@ absl::StatusOr<Merges> Merges::Parse(const JsonObject& model, const Vocabulary& 
     const std::string place = absl::StrCat(model.PlaceOf("merges"), "[", i, "]");
     ASSIGN_OR_RETURN(const Pair pair, ParsePair(entry, place));
     const auto& [left, right] = pair;
+    if (right.size() < prefix_bytes) {
+      return BadMerge(
+          place, absl::StrCat("a second token with the prefix of ", prefix_bytes, " bytes"), entry);
+    }
+    const std::string merged = left + right.substr(prefix_bytes);
     const std::optional<int32_t> left_id = vocabulary.Find(left);
     const std::optional<int32_t> right_id = vocabulary.Find(right);
-    const std::optional<int32_t> merged_id =
-        right.size() < prefix_bytes ? std::nullopt
-                                    : vocabulary.Find(left + right.substr(prefix_bytes));
+    const std::optional<int32_t> merged_id = vocabulary.Find(merged);
     if (!left_id.has_value() || !right_id.has_value() || !merged_id.has_value()) {
-      return BadMerge(place, "tokens that the vocabulary has, alone and merged", entry);
+      const std::string& lacked = !left_id.has_value()    ? left
+                                  : !right_id.has_value() ? right
+                                                          : merged;
+      return BadMerge(place, absl::StrCat("tokens of the vocabulary, which lacks \"", lacked, "\""),
+                      entry);
     }
     const Merge merge = {.rank = static_cast<uint32_t>(i), .id = *merged_id};
     merges.merges_.Add(Key(*left_id, *right_id), merge) = merge;  // the last one counts

@@ -8,10 +8,10 @@
 
 namespace attention {
 
-/// Returns an expression for ICU, with its flags MULTILINE and UNIX_LINES, in which ^, \w, \b, \h
-/// and (?m) have Oniguruma's meaning. INVALID_ARGUMENT for back references, and for syntax that has
-/// another meaning in ICU and is not translated: [:class:], \X, \Q, \g and {n,m}+. The message is
-/// what was expected.
+/// Returns an expression for ICU, with its flags MULTILINE and UNIX_LINES, in which ^, \w, \s, \h,
+/// \p{word}, \b, \Z and (?m) have Oniguruma's meaning. INVALID_ARGUMENT for back references, and
+/// for syntax that has another meaning in ICU and is not translated: [:class:], \X, \Q, \g, {n,m}+
+/// and {n}?. The message is what was expected.
 absl::StatusOr<std::string> ToIcuSyntax(const std::string& expression);
 
 }  // namespace attention

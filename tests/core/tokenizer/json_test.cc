@@ -128,10 +128,9 @@ TEST(TokenizerJsonTest, MergesThatAreWrongAreRefused) {
       {"/model/merges", "null", "model.merges: expected a list, found null"},
       {"/model/merges", "{}", "model.merges: expected a list, found an object"},
       {"/model/merges/1", "[\"a\", \"x\"]",
-       "model.merges[1]: expected tokens that the vocabulary has, alone and merged, found a list "
-       "of 2"},
+       "model.merges[1]: expected tokens of the vocabulary, which lacks \"x\", found a list of 2"},
       {"/model/merges/0", "\"c a\"",
-       "model.merges[0]: expected tokens that the vocabulary has, alone and merged, found \"c a\""},
+       "model.merges[0]: expected tokens of the vocabulary, which lacks \"ca\", found \"c a\""},
       {"/model/merges/0", "\"a\"",
        "model.merges[0]: expected two tokens, \"a b\" or [\"a\", \"b\"], found \"a\""},
       {"/model/merges/0", "\"a b c\"",
@@ -141,8 +140,7 @@ TEST(TokenizerJsonTest, MergesThatAreWrongAreRefused) {
       {"/model/merges/0", "[\"a\", 1]",
        "model.merges[0]: expected two tokens, \"a b\" or [\"a\", \"b\"], found a list of 2"},
       {"/model/continuing_subword_prefix", "\"####\"",
-       "model.merges[0]: expected tokens that the vocabulary has, alone and merged, found a list "
-       "of 2"},
+       "model.merges[0]: expected a second token with the prefix of 4 bytes, found a list of 2"},
   });
 }
 
@@ -248,8 +246,9 @@ TEST(TokenizerJsonTest, AddedTokensThatAreWrongAreRefused) {
             "added_tokens[0].single_word: expected true or false, found none");
   EXPECT_EQ(refusal(R"({"id": -8, "content": "x", )" + rest),
             "added_tokens[0].id: expected an id below 16777216, found -8");
-  EXPECT_EQ(refusal(R"({"id": 8, "content": ")" + std::string(1025, 'x') + "\", " + rest),
-            "added_tokens: expected tokens of at most 1024 bytes, found one of 1025");
+  EXPECT_EQ(
+      refusal(R"({"id": 8, "content": ")" + std::string(1025, 'x') + "\", " + rest),
+      "added_tokens: expected tokens of at most 1024 bytes, found one of 1025, with the id 8");
   EXPECT_EQ(refusal(R"({"id": 8, "content": "", )" + rest), "");
 }
 
