@@ -10,8 +10,8 @@ namespace attention {
 namespace {
 
 /// Returns the operand type of the products. It is f32 for regression, linear attention and 8-bit
-/// keys (unless these are multiplied as integers), and for normalised or rotated rows: rounding
-/// them to bf16 once more would exceed the tolerance for bf16.
+/// keys (unless these are multiplied as integers), and, without a cache, for normalised or rotated
+/// rows: rounding them to bf16 once more would exceed the tolerance for bf16.
 Dtype ComputeDtypeOf(const FlashSequence& sequence, Dtype dtype) {
   if (sequence.options.similarity != Similarity::kDotProduct) {
     return Dtype::kF32;

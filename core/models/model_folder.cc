@@ -103,8 +103,9 @@ FoundVersion LookAtVersion(const std::string& root, const std::string& path) {
   return version;
 }
 
-/// The levels of folders below that of a version, and the files in them, whose changes are seen: an
-/// index has shards there. More are something else, and would take time at each poll.
+/// The levels of folders below that of a version, and the number of files in them, of which changes
+/// are noticed: the shards of an index may lie there. A folder with more is no checkpoint, and each
+/// poll would take long.
 constexpr int kFolderDepth = 4;
 constexpr int kMostFilesBelow = 4096;
 

@@ -1,5 +1,5 @@
-// Attention and the attention layer in double precision and plain loops. Tests, benchmarks, the
-// demo and the load generator compare answers with it. It uses no oneDNN and no threads.
+// Attention and the attention layer in double precision and plain loops. Tests, benchmarks,
+// the load generator and `attend` compare answers with it. It uses no oneDNN and no threads.
 #pragma once
 
 #include <cstdint>

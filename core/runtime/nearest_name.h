@@ -11,8 +11,9 @@ namespace attention {
 /// into `b`.
 size_t TypingErrors(const std::string& a, const std::string& b);
 
-/// Returns the shortest name that begins with `word`, or else the name with the fewest typing
-/// errors, if these are at most a third of its letters. Of several it returns the first. A word of
+/// Returns the name with the fewest typing errors, if these are at most a third of the letters of
+/// `word`, or one. A name that begins with a `word` of at least three letters counts as one error.
+/// Of names that count the same it returns the shortest that so begins, else the first. A word of
 /// one letter is near only to the same letter, with more or fewer dashes.
 std::optional<std::string> NearestName(const std::string& word,
                                        const std::vector<std::string>& names);
