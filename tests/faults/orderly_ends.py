@@ -22,9 +22,10 @@ CALLERS = 4
 PAUSE_S = 0.02  # of a caller between two calls, which makes some 150 calls a second
 # The drain delay only bounds a server whose connections stay, and no connection may: a server that has ended in time had none.
 FLAGS = ("--max-connection-age=1s", "--drain-delay=10m", "--threads=1", "--metrics-listen=127.0.0.1:0")
-# gRPC's own defaults, so no call is made again once its bytes were sent.
+# gRPC's own defaults, so no call is made again once its bytes were sent. The minimum of the pause is also the time that connecting
+# may take: on a busy machine an attempt of 0.1 s fails, and calls with it while the other server starts.
 CHANNEL = [("grpc.lb_policy_name", "round_robin"), ("grpc.use_local_subchannel_pool", 1),
-           ("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 100),
+           ("grpc.initial_reconnect_backoff_ms", 100), ("grpc.min_reconnect_backoff_ms", 1000 * harness.PATIENCE_S),
            ("grpc.max_reconnect_backoff_ms", 500)]
 
 
