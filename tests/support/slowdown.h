@@ -1,4 +1,4 @@
-// What a sanitizer costs, for tests that are about time.
+// What a sanitizer costs, for tests that are about time or do much of the same.
 #pragma once
 
 namespace attention {
@@ -11,7 +11,7 @@ namespace attention {
 #endif
 #endif
 
-/// The factor by which limits of time and work change under a sanitizer.
+/// The factor by which limits of time grow, and repetitions become fewer, under a sanitizer.
 #ifdef ATTEND_IS_SANITIZED
 inline constexpr int kSlowdown = 20;
 #else

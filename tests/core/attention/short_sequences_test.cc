@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/matchers.h"
+#include "tests/support/slowdown.h"
 
 namespace attention {
 namespace {
@@ -18,8 +19,9 @@ namespace {
 constexpr int64_t kHeads = 12;
 constexpr int64_t kWidth = 24;  // no multiple of the packed width
 
-/// Every number up to a key block and one more.
+/// Every number up to a key block and one more; under a sanitizer every eighth.
 constexpr int64_t kMostKeys = kKeyBlock + 1;
+constexpr int64_t kKeyStep = kSlowdown > 1 ? 8 : 1;
 
 constexpr Similarity kSimilarities[] = {Similarity::kDotProduct, Similarity::kGaussian,
                                         Similarity::kBox, Similarity::kTriangular,
@@ -31,11 +33,11 @@ AttentionOptions OptionsOf(Similarity similarity) {
 
 class ShortSequencesTest : public ::testing::TestWithParam<Dtype> {
  protected:
-  /// Problems of `rows` rows and every number of keys, or of as many rows as keys when `rows` is 0.
-  /// `kv_heads` of the query heads have keys of their own.
+  /// Problems of `rows` rows and those numbers of keys, or of as many rows as keys when `rows` is
+  /// 0. `kv_heads` of the query heads have keys of their own.
   void MakeProblems(int64_t rows, int64_t kv_heads, const AttentionOptions& options) {
     problems_.clear();
-    for (int64_t keys = 1; keys <= kMostKeys; ++keys) {
+    for (int64_t keys = 1; keys <= kMostKeys; keys += kKeyStep) {
       problems_.push_back(std::make_unique<AttentionProblem>(
           keys, GetParam(),
           reference::Extents{rows > 0 ? rows : keys, keys, kHeads, kv_heads, kWidth, kWidth},

@@ -9,6 +9,7 @@
 #include "tests/server/sessions/prefix_cache_fixture.h"
 #include "tests/server/token_ids.h"
 #include "tests/support/matchers.h"
+#include "tests/support/slowdown.h"
 
 namespace attention {
 namespace {
@@ -123,7 +124,7 @@ TEST_F(PrefixCacheTest, TheTablesOfManyNodesStayWithinTheBudget) {
   const auto full_page = static_cast<int64_t>(KvCache::SizeBytes(shape, shape.page_tokens));
   PrefixCache cache(alone + 4 * kPrefixLayers * full_page);  // room for some that leave it
   Ask(cache, Owner(), Count(0, kLong));
-  for (int64_t common = 1; common < kLong; common += 2) {
+  for (int64_t common = 1; common < kLong; common += 2 * kSlowdown) {
     Ask(cache, Owner(), Join(Count(0, common), {9999}));
     const auto pages = static_cast<int64_t>(memory_->used_bytes());
     ASSERT_LE(pages + cache.statistics().prefixes * NodeBytes(1), cache.max_bytes()) << common;
