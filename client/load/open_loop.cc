@@ -37,7 +37,7 @@ class OpenLoop {
   LoadResult Run() {
     std::jthread dispatcher([this] {
       tally_ = Pace(Schedule(options_.open_loop->arrivals, start_), PacerClock::Real(), window_,
-                    [this](Clock::time_point due) { return Send(due); });
+                    recorder_.slice(), [this](Clock::time_point due) { return Send(due); });
       Release();
     });
     TakeAnswers();

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <thread>
 
+#include "client/load/length_mix.h"
+#include "core/tensor/seeded.h"
+
 namespace attention {
 namespace {
 
@@ -52,7 +55,7 @@ PacerClock PacerClock::Real() {
 }
 
 Schedule::Schedule(const ArrivalOptions& options, Time start)
-    : options_(options), start_(start), generator_(options.seed), due_(start) {
+    : options_(options), start_(start), generator_(SeedOf(options.seed, "arrivals")), due_(start) {
   if (options_.trace != nullptr || options_.arrivals == Arrivals::kPoisson) {
     index_ = -1;
     Advance();
@@ -91,9 +94,9 @@ double Schedule::SecondsUntil(double requests) const {
 }
 
 PaceTally Pace(Schedule schedule, const PacerClock& clock, MeasuredWindow& window,
-               const std::function<bool(Time)>& send) {
+               absl::Duration slice, const std::function<bool(Time)>& send) {
   PaceTally tally;
-  tally.series = TimeSeries(TimeSeries::SliceFor(absl::FromChrono(window.length())));
+  tally.series = TimeSeries(slice);
   for (; schedule.due() < window.end(); schedule.Advance()) {
     if (!SleepUntil(schedule.due(), clock, window)) {
       window.EndAt(schedule.due());

@@ -88,8 +88,10 @@ struct PaceTally {
 /// Calls `send(due)` for each request that is due before the window's end, as soon as it is due.
 /// One that could not be sent then is sent as soon as possible: none is left out, and none is put
 /// off to keep a distance. `send` returns false when it does not send. Blocks its thread meanwhile.
-/// If the window is asked to end, it ends at the time at which the next request is due.
+/// If the window is asked to end, it ends at the time at which the next request is due. `slice` is
+/// the length of the slices of the tally's series.
 PaceTally Pace(Schedule schedule, const PacerClock& clock, MeasuredWindow& window,
+               absl::Duration slice,
                const std::function<bool(PacerClock::Steady::time_point)>& send);
 
 }  // namespace attention

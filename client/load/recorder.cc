@@ -1,6 +1,7 @@
 #include "client/load/recorder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -63,7 +64,11 @@ Recorder::Recorder(const LoadOptions& options, const LoadControl& control, Measu
                                  : options.stability.has_value()
                                      ? options.duration * options.stability->max_trials
                                      : options.duration;
-  result_.series = TimeSeries(TimeSeries::SliceFor(planned));
+  slice_ = TimeSeries::SliceFor(planned);
+  if (options.stability.has_value()) {  // a trial has whole slices
+    slice_ = options.duration / std::ceil(absl::FDivDuration(options.duration, slice_));
+  }
+  result_.series = TimeSeries(slice_);
 }
 
 void Recorder::CountSent(Time now) {

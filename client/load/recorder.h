@@ -60,6 +60,8 @@ class Recorder {
 
   /// Returns the number of ended calls that count.
   int64_t num_measured() const { return num_measured_; }
+  /// The length of the slices with which the result's series begins.
+  absl::Duration slice() const { return slice_; }
   /// Returns whether nothing but failures, and more than kMaxFailuresInARow, came for as long as
   /// LoadOptions::patience.
   bool IsHopeless(Clock::time_point now) const;
@@ -95,6 +97,7 @@ class Recorder {
   std::vector<Clock::time_point> recorded_due_;
   CpuMeter cpu_;
   int64_t num_measured_ = 0;
+  absl::Duration slice_;
   int64_t num_failed_ = 0;
   /// The failures since the last answer, and when that came; before it, when the load began.
   int64_t failures_in_a_row_ = 0;

@@ -1,5 +1,6 @@
 // What loops of both kinds do.
 #include <atomic>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -191,6 +192,11 @@ TEST_F(LoadGeneratorTest, ALoadThatSettlesEndsAndOneThatCannotUsesAllItsTrials) 
     options.duration = absl::Milliseconds(200);
     options.stability = StabilityRule{.percentage = 1e-9, .max_trials = 4};
     EXPECT_EQ(Send(/*is_streaming=*/false, options).window, absl::Milliseconds(800));
+    // A trial has whole slices, also where a round length of a slice does not divide it.
+    options.duration = absl::Milliseconds(75);
+    const double slices =
+        absl::FDivDuration(options.duration, Send(/*is_streaming=*/false, options).series.slice());
+    EXPECT_NEAR(slices, std::round(slices), 1e-3);
   }
 }
 

@@ -1,9 +1,11 @@
 #include "client/load/pacer.h"
 
+#include <array>
 #include <cmath>
 #include <memory>
 #include <vector>
 
+#include "client/load/length_mix.h"
 #include "gmock/gmock.h"
 
 namespace attention {
@@ -33,6 +35,8 @@ class StillClock {
 int64_t MillisecondsOf(Time time) {
   return std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count();
 }
+
+constexpr absl::Duration kSlice = absl::Milliseconds(1);
 
 struct Window : MeasuredWindow {
   Window(int start_ms, int end_ms)
@@ -81,7 +85,7 @@ TEST(PaceTest, SendsWhenDueUntilTheWindowEnds) {
   std::vector<int64_t> sent_at_ms;
   Window window(20, 50);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, kSlice, [&](Time due) {
         EXPECT_EQ(due, time.now());
         sent_at_ms.push_back(MillisecondsOf(time.now()));
         return true;
@@ -98,7 +102,7 @@ TEST(PaceTest, AfterAStallEverythingOverdueIsSentAtOnceWithTheTimeItWasDue) {
   std::vector<int64_t> due_ms, sent_at_ms;
   Window window(0, 60);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, kSlice, [&](Time due) {
         due_ms.push_back(MillisecondsOf(due));
         sent_at_ms.push_back(MillisecondsOf(time.now()));
         if (due_ms.size() == 2) {
@@ -118,7 +122,7 @@ TEST(PaceTest, SleepingTooLongIsLagAndShiftsNothing) {
   std::vector<int64_t> due_ms;
   Window window(0, 40);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, kSlice, [&](Time due) {
         due_ms.push_back(MillisecondsOf(due));
         return true;
       });
@@ -131,7 +135,7 @@ TEST(PaceTest, WhatCannotBeSentIsCountedAndHasNoLag) {
   int calls = 0;
   Window window(20, 60);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, kSlice, [&](Time) {
         return ++calls % 2 == 1;  // the 1st, 3rd and 5th, due at 0, 20 and 40 ms
       });
   EXPECT_EQ(calls, 6);
@@ -144,7 +148,7 @@ TEST(PaceTest, AnEmptyWindowSendsNothing) {
   StillClock time;
   std::vector<Time> sent;
   Window window(0, 0);
-  Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+  Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, kSlice, [&](Time due) {
     sent.push_back(due);
     return true;
   });
@@ -194,7 +198,7 @@ TEST(ScheduleTest, ATraceIsSentAsItWasAndThenEnds) {
   std::vector<int64_t> due_ms;
   Window window(5, 1000);
   const PaceTally tally =
-      Pace(Schedule({.trace = trace}, Time{}), time.clock(), window, [&](Time due) {
+      Pace(Schedule({.trace = trace}, Time{}), time.clock(), window, kSlice, [&](Time due) {
         due_ms.push_back(MillisecondsOf(due));
         return true;
       });
@@ -206,7 +210,7 @@ TEST(PaceTest, EndsWhenAskedAndWhatWasSentByThenCounts) {
   StillClock time;
   Window window(0, 1000);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, kSlice, [&](Time due) {
         if (due == Time(milliseconds(30))) {
           window.RequestEnd();
         }
@@ -216,11 +220,31 @@ TEST(PaceTest, EndsWhenAskedAndWhatWasSentByThenCounts) {
   EXPECT_EQ(window.end(), Time(milliseconds(40)));
 }
 
+// Both are drawn with one seed. A long request that always came after a long pause would have the
+// server to itself.
+TEST(ScheduleTest, RandomArrivalsDoNotFollowWhatIsDrawnForThem) {
+  constexpr uint64_t kSeed = 9;
+  Schedule schedule({.rate_per_s = 1.0, .arrivals = Arrivals::kPoisson, .seed = kSeed}, Time{});
+  WeightedDraw draw({1.0, 1.0}, kSeed);
+  std::array<double, 2> pause_s = {};
+  std::array<int, 2> count = {};
+  Time before{};
+  for (int i = 0; i < 4000; ++i) {
+    const size_t kind = draw.Next();
+    pause_s[kind] += std::chrono::duration<double>(schedule.due() - before).count();
+    ++count[kind];
+    before = schedule.due();
+    schedule.Advance();
+  }
+  EXPECT_NEAR(pause_s[0] / count[0], 1.0, 0.1);
+  EXPECT_NEAR(pause_s[1] / count[1], 1.0, 0.1);
+}
+
 TEST(PaceTest, SlicesSayWhatWasDueAndWhenItWasSent) {
   StillClock time;
   Window window(0, 60);
   const PaceTally tally =
-      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, [&](Time due) {
+      Pace(Schedule({.rate_per_s = 100.0}, Time{}), time.clock(), window, kSlice, [&](Time due) {
         if (due == Time(milliseconds(10))) {
           time.Pass(milliseconds(32));
         }
