@@ -102,7 +102,8 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
   void Complete(LoadResult& result) override {
     const int64_t missing = std::ssize(lanes_) - std::ssize(opened_);
     // A load that is over after a number of steps, or is stopped, may end before all are open.
-    if (missing == 0 || options_.requests > 0 || result.was_stopped || result.gave_up) {
+    const bool has_all = options_.requests > 0 && recorder_.num_measured() >= options_.requests;
+    if (missing == 0 || has_all || result.was_stopped || result.gave_up) {
       return;
     }
     FailureTally& tally = result.failures[kNotSent];
