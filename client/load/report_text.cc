@@ -45,7 +45,6 @@ std::string MaximumOrDash(const Histogram& nanoseconds) {
 /// Describes the requests: "demo, hidden states [1, 128, 512] FP32, causal, streamed".
 std::string SubjectText(const BenchSubject& subject) {
   return absl::StrCat(subject.model.empty() ? "" : subject.model + ", ", subject.request,
-                      subject.causal.value_or(false) ? ", causal" : "",
                       subject.is_streaming && !subject.decode.has_value() ? ", streamed" : "",
                       subject.protocol == "oip" ? ", by the Open Inference Protocol" : "");
 }

@@ -24,8 +24,8 @@ absl::StatusOr<int64_t> QueryRows(const AttendRequest& request, const AttendResu
 
 /// Describes the input: "hidden states [2, 5, 512] FP32, lengths 3,5", "2 sequences of 3,2 tokens",
 /// "2 texts", "query [..] key [..] value [..] FP32"; then the part of the model that runs, and the
-/// options except causal and what is returned, as protobuf text that is cut after 200 characters:
-/// ", layer 3, window: 4 sinks: [0.5, -1], bias [1, 1, 5, 5]".
+/// options except what is returned, as protobuf text that is cut after 200 characters, and whether
+/// they are causal: ", layer 3, window: 4 sinks: [0.5, -1], causal, bias [1, 1, 5, 5]".
 std::string Describe(const AttendRequest& request);
 
 /// Returns the name of a field in words: "window right" for "window_right".

@@ -167,7 +167,8 @@ const report = (() => {
     const latency = (percent) => ({ latency_ms: json }) =>
       json.count * (100 - percent) < 100 - 1e-9 ? null : percentile(timesOf(json), percent);
     const answered = ({ requests_per_s: rate }) => rate;
-    const x = { title: isOpen(first) ? "offered requests/s" : "requests in flight" };
+    const ofSessions = first.options.decode !== undefined && first.options.decode !== null;
+    const x = { title: isOpen(first) ? "offered requests/s" : ofSessions ? "sessions" : "requests in flight" };
     const several = all.length > 1;
     const percents = [["p50", 50], ["p90", 90], ["p99", 99], ["p99.9", 99.9]];
     return [
@@ -187,7 +188,7 @@ const report = (() => {
         title: "Throughput by load",
         note: several || !isOpen(first) ? "" : "Where answered falls below offered, the server no longer keeps up.",
         x,
-        y: { title: "requests/s" },
+        y: { title: ofSessions ? "steps/s" : "requests/s" },
         series: [
           ...(several || !isOpen(first) ? [] : [{ name: "offered", points: by(all[0].levels, (level) => level.offered_per_s), width: 7 }]),
           ...all.map(({ name, levels }) => ({ name: several ? name : "answered", points: by(levels, answered) })),
