@@ -104,7 +104,7 @@ bool Succeeded(const BenchLevel& level);
 struct KeepingUp {
   double due_per_s = 0.0;
   double answers_per_s = 0.0;
-  /// Whether requests were waiting at the end, and answers and failures fell short of what was due
+  /// False if requests were waiting at the end, and answers and failures fell short of what was due
   /// by more than 5% and more than three standard deviations of a random number of requests.
   bool is_kept = true;
 };

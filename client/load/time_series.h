@@ -35,8 +35,8 @@ class TimeSeries {
  public:
   static constexpr int kMaxSlices = 600;
 
-  /// Returns a length that divides `duration` into 50 to 120 slices of at most 1 s, or up to
-  /// kMaxSlices longer ones; 10 ms for an infinite duration.
+  /// Returns the shortest of some round lengths that cuts `duration` into at most 120 slices of
+  /// less than 1 s, or else into at most kMaxSlices; 10 ms for an infinite duration.
   static absl::Duration SliceFor(absl::Duration duration);
 
   /// REQUIRES: slice > 0.
