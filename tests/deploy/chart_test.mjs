@@ -118,7 +118,7 @@ const WRONG = {
   half_a_core: [{ resources: { cpu: 0.5 } }, /resources\.cpu: .*Expected: integer, given: number/],
   a_core_in_parts: [{ resources: { cpu: '1500m' } }, /resources\.cpu: .*Expected: integer, given: string/],
   memory_without_unit: [{ resources: { memory: '2' } }, /resources\.memory: .*match pattern/],
-  too_little_memory: [{ resources: { memory: '1Gi' } }, /resources\.memory: expected at least the 2335Mi that the limits in config need, found 1Gi/],
+  too_little_memory: [{ resources: { memory: '1Gi' } }, /resources\.memory: expected at least the 2431Mi that the limits in config need, found 1Gi/],
   no_certificate: [{ tls: { secret: '' } }, /tls\.secret: expected the name of a Secret of type kubernetes.io\/tls, or tls.enabled=false, found none/],
   clients_of_plaintext: [{ tls: { enabled: false, clientCa: { secret: 'ca' } } }, /tls\.clientCa\.secret: expected none without tls.enabled, found ca/],
   two_claims: [{ models: { existingClaim: 'a', newClaim: { size: '1Gi' } } }, /models\.newClaim\.size: expected none beside models.existingClaim=a, found 1Gi/],
@@ -359,11 +359,11 @@ for (const release of ['7', 'my.rel', '7attend', 'attend.2']) {
 }
 
 test('the chart needs as much memory as the rules', () => {
-  const enough = rendered({ resources: { memory: '2335Mi' } }, { namespace: 'elsewhere' });
+  const enough = rendered({ resources: { memory: '2431Mi' } }, { namespace: 'elsewhere' });
   assert.deepEqual(ruled(enough, 'elsewhere'), []);
-  container(enough).resources = JSON.parse(JSON.stringify(container(enough).resources).replaceAll('2335Mi', '2334Mi'));
+  container(enough).resources = JSON.parse(JSON.stringify(container(enough).resources).replaceAll('2431Mi', '2430Mi'));
   assert.match(ruled(enough, 'elsewhere').join(), /what attend.json allows needs/);
-  assert.match(chart({ resources: { memory: '2334Mi' } }, folder).said[0], /resources\.memory: expected at least the 2335Mi/);
+  assert.match(chart({ resources: { memory: '2430Mi' } }, folder).said[0], /resources\.memory: expected at least the 2431Mi/);
 });
 
 test('NOTES.txt names what the namespace has to have, and how to call', () => {

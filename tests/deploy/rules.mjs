@@ -93,8 +93,9 @@ function* resources({ container, config }) {
   // The table of deploy/README.md. Models need the rest.
   const size = (key) => quantity(String(config[key]).replace(/B$/, '')); // a B may follow the server's units
   const waiting = Math.max(1.4 * size('max_queue_bytes'), 2 ** 16 * (config.max_queue_requests ?? 8192));
-  const caches = size('max_cache_bytes') + Math.max(size('max_cache_bytes') / 4, 2 ** 28);
-  const needed = waiting + size('max_reply_bytes') + caches + 8 * size('max_message_bytes') + 81e3 * config.max_connections + 2 ** 29;
+  const actions = size('max_queue_bytes') / 4;
+  const caches = 1.125 * size('max_cache_bytes') + Math.max(size('max_cache_bytes') / 4, 2 ** 28);
+  const needed = waiting + actions + size('max_reply_bytes') + caches + 8 * size('max_message_bytes') + 81e3 * config.max_connections + 2 ** 29;
   if (!(quantity(limits?.memory ?? 0) >= needed)) yield `resources: memory: what attend.json allows needs ${needed} bytes, found ${limits?.memory}`;
 }
 

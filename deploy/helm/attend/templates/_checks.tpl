@@ -70,8 +70,8 @@
 {{- end }}
 {{- /* The table of deploy/README.md. Models need the rest. */}}
 {{- $waiting := max (div (mul 7 (int64 .max_queue_bytes)) 5) (mul 65536 (int64 (.max_queue_requests | default 8192))) }}
-{{- $caches := add (int64 .max_cache_bytes) (max (div (int64 .max_cache_bytes) 4) 268435456) }}
-{{- $needed := add $waiting (int64 .max_reply_bytes) $caches
+{{- $caches := add (int64 .max_cache_bytes) (max (div (int64 .max_cache_bytes) 4) 268435456) (div (int64 .max_cache_bytes) 8) }}
+{{- $needed := add $waiting (div (int64 .max_queue_bytes) 4) (int64 .max_reply_bytes) $caches
   (mul 8 (int64 .max_message_bytes)) (mul 81000 (int64 .max_connections)) 536870912 }}
 {{- $memory := $values.resources.memory }}
 {{- $unit := get (dict "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776) (regexFind "[A-Z]i" $memory) }}
