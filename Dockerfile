@@ -29,11 +29,11 @@ LABEL org.opencontainers.image.title="attend-server" \
       org.opencontainers.image.source="$SOURCE"
 # The packages in the image: docker run --rm --entrypoint cat attend /usr/share/doc/attend/sbom.cdx.json
 RUN mkdir -p /usr/share/doc/attend \
- && xargs /tmp/sbom/sbom.sh attend "$(attend --version)" </tmp/sbom/compiled-in >/usr/share/doc/attend/sbom.cdx.json \
+ && xargs /tmp/sbom/sbom.sh attend "$(attend --version | cut -d" " -f2)" </tmp/sbom/compiled-in >/usr/share/doc/attend/sbom.cdx.json \
  && rm -r /tmp/sbom
 USER 65532:65532
-# Health alone, in plaintext, for probes and the check below: the same with TLS and tokens. Another address by this variable, which
-# the check reads too. It precedes a file of --config, where health_listen therefore has no effect: a check cannot read that file.
+# Health alone, in plaintext, for probes and the check below: the same with TLS and tokens. Another port by this variable, which
+# the check reads too: it asks 127.0.0.1. It precedes a file of --config, where health_listen therefore has no effect: a check cannot read that file.
 ENV ATTEND_HEALTH_LISTEN=0.0.0.0:8004
 # gRPC; metrics (--metrics-listen=0.0.0.0:8002 --metrics-insecure); health.
 EXPOSE 8001 8002 8004
