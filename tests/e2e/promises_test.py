@@ -27,7 +27,8 @@ def help_of(*command):
 
 
 def flags(text):
-    return re.findall(r"^ +(?:-\w,)?(--[\w-]+)", text, re.MULTILINE)
+    names = re.findall(r"^ +((?:-\w,)?--[\w-]+(?:,!?--[\w-]+)*)", text, re.MULTILINE)
+    return [flag for together in names for flag in re.findall(r"--[\w-]+", together)]
 
 
 def option_lines(folder):

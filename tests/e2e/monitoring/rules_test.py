@@ -78,7 +78,7 @@ class Prometheus:
         return self.api("rules")["groups"][0]["rules"]
 
     def await_that(self, what, ask, wanted):
-        """Asks until the answer is as wanted, for half a minute."""
+        """Asks until the answer is as wanted, for at least five minutes."""
         found = None
         for _ in range(1500):
             try:
