@@ -182,13 +182,18 @@ void PackedLinear::Run(const Call& call, Workspace& workspace) const {
   workspace.pool().ParallelFor(CeilDiv(tiles, together), [&](int64_t task, int worker) {
     const KernelRun run;
     const int64_t first = task * together;
+    float* widened = nullptr;  // kept from tile to tile
     for (int64_t i = first; i < std::min(tiles, first + together); ++i) {
       Tile tile = TileAt(i, division, input);
       if (tile.kernels.widens_before) {
-        tile.widened =
-            reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));
-        if (i == first || tile.is_first_of_stripe) {
-          Widen(tile.block, tile.widened);
+        const bool is_new = widened == nullptr || tile.is_first_of_stripe;
+        if (widened == nullptr) {
+          widened =
+              reinterpret_cast<float*>(workspace.Scratch(worker, widened_count * sizeof(float)));
+        }
+        tile.widened = widened;
+        if (is_new) {
+          Widen(tile.block, widened);
         }
       }
       RunTile(call, tile);

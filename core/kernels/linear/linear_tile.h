@@ -20,7 +20,7 @@ struct PackedLinear::Kernels {
   int64_t columns = kColumnBlock;  // of one product
   bool widens_before = false;      // bf16 weights become f32 panels before the products
   const Gemm* first = nullptr;
-  const Gemm* next = nullptr;  // null when K is one chain
+  const Gemm* next = nullptr;  // null when no whole chain follows the first
   const Gemm* last = nullptr;  // a shorter last chain; null when there is none
 };
 

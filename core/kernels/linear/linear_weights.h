@@ -8,18 +8,23 @@
 
 namespace attention {
 
-/// The dtype in which the weights of a model are kept. Rows between the products are f32, or bf16
-/// if the weights are bf16.
+/// The dtype in which the weights of a model are kept. Rows between the products are bf16 with bf16
+/// weights, bf16 products and even widths, otherwise f32 (RowsDtype).
 enum class WeightsDtype {
   kF32,
   kBf16,
   /// 8-bit integers with one scale for each output channel. Input rows are rounded to 8 bits during
-  /// the product, with one scale for each row. On ARM64 the rounded weights are kept as f32.
+  /// the product, with one scale for each row. On ARM64, and with more
+  /// than kMaxInt8Features input features, the rounded weights are kept as f32.
   kInt8,
 };
 
 /// Returns "fp32", "bf16" or "int8".
 std::string_view Name(WeightsDtype dtype);
+
+/// The most input features of which no sum of products of 8 bits exceeds 32 bits: a row has numbers
+/// up to 255, a weight up to 127.
+inline constexpr int64_t kMaxInt8Features = INT32_MAX / (255 * 127);
 
 /// The number of output columns that are computed together. The parts of a fused map start at
 /// multiples of it.

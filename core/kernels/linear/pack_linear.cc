@@ -22,7 +22,8 @@ std::string_view Name(WeightsDtype dtype) {
 }
 
 PackedLinear::Packing PackedLinear::PackingOf(const Format& format, int64_t in_features) {
-  if (format.weights == WeightsDtype::kInt8 && MultipliesInt8()) {
+  if (format.weights == WeightsDtype::kInt8 && MultipliesInt8() &&
+      in_features <= kMaxInt8Features) {
     return Packing::kInt8;
   }
   const bool can_widen = CurrentAbilities().has_ukernels && in_features % 2 == 0;

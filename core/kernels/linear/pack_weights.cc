@@ -158,10 +158,12 @@ void PackBlockInt8(const ChannelBlock& block, std::byte* target) {
   for (int64_t c = 0; c < block.count; ++c) {
     const float* channel = &channels[c * depth];
     const float scale = ScaleOf(channel, depth);
-    float sum = 0;  // exact: integers below 2^24
+    float sum = 0;  // exact: kMaxInt8Features integers stay below 2^24
     for (int64_t k = 0; k < depth; ++k) {
       const float integer = ToInteger(channel[k], scale);
-      integers[PackedIndex(k, c, kColumnBlock, 4)] = static_cast<int8_t>(integer);
+      // Of a channel that is not finite, the sum makes every result NaN.
+      integers[PackedIndex(k, c, kColumnBlock, 4)] =
+          std::isfinite(integer) ? static_cast<int8_t>(integer) : int8_t{0};
       sum += integer;
     }
     scales[c] = scale;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -243,6 +244,48 @@ TEST_P(PackedLinearTest, PacksTheSameChannelsHoweverTheyAreStored) {
 }
 
 // bf16 weights take two bytes also where their products are emulated.
+// The largest sum that 8-bit products can have, and one that would not fit into 32 bits.
+TEST(PackedLinearOfIntegersTest, SumsOfManyFeaturesFitIntoTheirBits) {
+  for (const int64_t inputs : {kMaxInt8Features, kMaxInt8Features + 9}) {
+    const std::vector<float> ones(inputs, 1.0f);
+    const std::vector<PackedLinear::Part> parts = {{{ones.data(), Dtype::kF32}, 1}};
+    const PackedLinear linear(inputs, parts,
+                              {.weights = WeightsDtype::kInt8, .compute = Dtype::kF32});
+    ThreadPool pool(1);
+    Workspace workspace(pool);
+    std::vector<float> result(linear.num_columns());
+    const OutputRows output{0, {result.data(), Dtype::kF32, 1, 1, linear.num_columns()}};
+    linear.Run({.input = {ones.data(), Dtype::kF32, 1, inputs, inputs},
+                .first_part = 0,
+                .end_part = 1,
+                .outputs = {&output, 1}},
+               workspace);
+    EXPECT_NEAR(result[0] / static_cast<double>(inputs), 1, 0.01) << inputs;
+  }
+}
+
+TEST(PackedLinearOfIntegersTest, AChannelThatIsNotFiniteHasNoFiniteResult) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> weights(2 * 64, 0.5f);
+    weights[3] = bad;
+    const std::vector<float> row(64, 1.0f);
+    const std::vector<PackedLinear::Part> parts = {{{weights.data(), Dtype::kF32}, 2}};
+    const PackedLinear linear(64, parts, {.weights = WeightsDtype::kInt8, .compute = Dtype::kF32});
+    ThreadPool pool(1);
+    Workspace workspace(pool);
+    std::vector<float> result(linear.num_columns());
+    const OutputRows output{0, {result.data(), Dtype::kF32, 1, 2, linear.num_columns()}};
+    linear.Run({.input = {row.data(), Dtype::kF32, 1, 64, 64},
+                .first_part = 0,
+                .end_part = 1,
+                .outputs = {&output, 1}},
+               workspace);
+    EXPECT_FALSE(std::isfinite(result[0])) << bad;
+    EXPECT_NEAR(result[1], 32, 0.5);
+  }
+}
+
 TEST(PackedLinearSizeTest, WeightsTakeTheBytesOfTheirType) {
   const SeededMap f32(WeightsDtype::kF32);
   const SeededMap bf16(WeightsDtype::kBf16);
