@@ -30,9 +30,9 @@ struct AttentionStages {
 /// Computes output = softmax(logits) value for every sequence and head, by online softmax over key
 /// tiles (Milakov & Gimelshein 2018; Dao et al. 2022), which never stores the score matrix. For the
 /// other similarities the output is the weighted mean of the values. Inputs are multiplied as f32
-/// or bf16 (f16 inputs, regression and linear attention as f32) and accumulated as f32. The output
-/// of a row that attends to no key is zeros. A key that is hidden from a row never affects that
-/// row, even if it holds NaN.
+/// or bf16 (f16 inputs, regression and linear attention as f32), with an 8-bit cache on x86-64 as
+/// 8-bit integers, and added up as f32. The output of a row that attends to no key is zeros. A key
+/// that is hidden from a row never affects that row, even if it holds NaN.
 ///
 /// The bits of a row depend only on its own query, keys, values and options and on the instruction
 /// set, not on the batch, the number of threads, `stages`, or how a sequence's rows are divided

@@ -84,10 +84,10 @@ class LayerRun {
   absl::Status PackMemoryKeys();
   /// Projects the rows up to `end`, and appends their keys to the caches.
   absl::Status ProjectUntil(int64_t end);
-  /// Returns the largest number of keys that a row of the sequence attends to.
+  /// Returns the largest number of keys that a row of the sequence attends to, extra ones left out.
   int64_t MaxKeys(int64_t sequence) const;
-  /// Returns the largest number of floating point operations to project a row of the sequence and
-  /// attend with it.
+  /// Returns the most floating point operations to attend with a row of the sequence and to project
+  /// its result.
   double RowFlops(int64_t sequence) const;
   /// Returns the end of the rows that must be projected before `stage` can attend.
   int64_t NeededRows(const Stage& stage) const;

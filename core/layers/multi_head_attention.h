@@ -24,7 +24,8 @@ class MultiHeadAttention {
   ~MultiHeadAttention();
 
   const MultiHeadAttentionShape& shape() const;
-  /// Returns the dtype of hidden_states and memory that needs no conversion.
+  /// Returns the dtype of the weights as callers see it: bf16 for bf16 weights, otherwise f32. Rows
+  /// of dtype compute() need no conversion.
   Dtype dtype() const;
   /// Returns the dtype of the operands of the products.
   Dtype compute() const;

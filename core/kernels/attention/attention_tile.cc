@@ -24,8 +24,7 @@ SectionRange SectionsOf(const RowKeys& row_keys) {
              : SectionRange{};
 }
 
-/// One query tile. The private functions are the steps for a key tile, in their order: score,
-/// shape, hide, normalise, add values.
+/// One query tile. The private functions are the parts of AttendTo, in their order.
 class AttentionTile {
  public:
   AttentionTile(const QueryTile& tile, const TileMemory& memory);

@@ -232,9 +232,9 @@ double FlashAttention::HeadFlops(const StageRows& rows) const {
   return 2.0 * pairs * static_cast<double>(p.plan->depth() + p.plan->value_width());
 }
 
-/// Whether a thread packs one head at a time into its own memory and attends to it at once, while
-/// it is in the CPU cache, whatever the packer of its rows: when there are enough heads for all
-/// threads, each of which fits into a slice.
+/// Whether each thread packs one head at a time into its own memory and attends to it at once,
+/// while it is in the CPU cache, in place of Packer::kStage and kTile: when only these two pack,
+/// packed heads are small, there are enough heads for all threads, and each fits into a slice.
 bool FlashAttention::CanPackPrivately(std::span<const StageRows> stage,
                                       const Slices& slices) const {
   const int64_t threads = workspace_.pool().num_threads();

@@ -56,13 +56,13 @@ class FlashAttention {
 
   /// Packs the keys and values of the stage's row ranges, each of which starts at a multiple of
   /// kKeyBlock, of the sequences that keep them. Between slices another object may be used, with
-  /// another workspace. CANCELLED when the caller wants no more slices. REQUIRES: Expect was
-  /// called.
+  /// another workspace. CANCELLED when the caller wants no more slices. Without Expect no
+  /// sequence keeps them, and this does nothing.
   absl::Status PackKeys(const Stage& stage, const Slices& slices = {});
 
   /// Computes everything that the sequences request for the query rows of the stage, in slices as
-  /// PackKeys. The rows of a sequence must come in order from call to call. REQUIRES: PackKeys was
-  /// called for the visible keys. Without Expect, PackKeys does nothing.
+  /// PackKeys. The rows of a sequence must come in order from call to call. REQUIRES: after
+  /// Expect, PackKeys was called for the visible keys.
   absl::Status Attend(const Stage& stage, const Slices& slices = {});
 
   /// Returns the number n such that the rows of `range` attend to keys [0, n) only.

@@ -1,6 +1,6 @@
 // Linear attention by prefix sums (Katharopoulos et al. 2020, "Transformers are RNNs"):
-//   output_i = f(q_i) S_i / f(q_i) . z_i,  S_i = sum over visible j of f(k_j) v_j^T,  z_i of
-//   f(k_j).
+//   output_i = f(q_i) S_i / f(q_i) . z_i,  f(x) = elu(x) + 1,
+//   S_i = sum over visible j of f(k_j) v_j^T,  z_i = sum over visible j of f(k_j).
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,8 @@ struct FlashSequence {
   /// The operand type of the products, a result of ComputeDtype.
   Dtype compute = Dtype::kF32;
 
-  /// The options with `scale` and `query_offset` set, and no window beyond kFarthestKey.
+  /// The options with `scale` and `query_offset` set, and no window or prefix larger than
+  /// kFarthestKey.
   AttentionOptions options;
 
   /// The last keys to which every row attends, whatever the options are (core/layers/extra_keys.h).

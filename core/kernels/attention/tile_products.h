@@ -18,8 +18,8 @@ class TileProducts {
   TileProducts(const TileSetup& setup, const TileBuffers& buffers)
       : setup_(setup), plan_(setup.plan), buffers_(buffers) {}
 
-  /// Converts the first `count` keys and values of the key tile that are not converted yet, with
-  /// KeyOperands::kExpanded; the products below then read them.
+  /// Converts the first `count` keys and values of the key tile, except those that are converted
+  /// already, with KeyOperands::kExpanded. The products below then read them.
   void ExpandKeyValues(const KeyTile& keys, int64_t count) const;
 
   /// Writes the raw scores of a rectangle: query . key, or distances.

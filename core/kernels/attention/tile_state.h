@@ -89,7 +89,8 @@ struct TileBuffers {
   float* accumulator;       // [kQueryTile, value_width]: the weighted sums of values
   float* total;             // the TileSums of the key sections so far
   void* query;              // [kQueryTile, depth] of the compute type, or u8
-  void* values_copy;        // [kKeyTile, value_width] of the compute type
+  void* values_copy;        // [kKeyTile, max(depth, value_width)] floats: a copy of values; also
+                            // rows that are being packed or rounded
   float* query_scales;      // [kQueryTile], of u8 queries
   float* largest;           // [kQueryTile]: SoftmaxTile::largest of the key tile, with kInt8
   int32_t* integer_sums;    // [kQueryTile, value_width]

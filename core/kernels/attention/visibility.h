@@ -32,7 +32,7 @@ struct KeyRange {
 class Visibility {
  public:
   /// The last `extra_keys` of the keys are extra ones. REQUIRES: `options.query_offset` is set, and
-  /// no window reaches further than kFarthestKey.
+  /// no window and no prefix is larger than kFarthestKey.
   Visibility(const AttentionOptions& options, int64_t kv_len, int64_t extra_keys = 0)
       : options_(options),
         kv_len_(kv_len),

@@ -32,8 +32,8 @@ class WeightRows {
     }
   };
   /// Of a row so far: its best top_k keys, in order if they are at most kMostOrdered, otherwise
-  /// with others that are not dropped yet. `least` is the top_k-th best weight as of the last drop,
-  /// before that 0.
+  /// with others that are not dropped yet. Weights up to `least` are no candidates: it is 0 until
+  /// top_k are known, then the top_k-th best weight known.
   struct Candidates {
     std::vector<Candidate> all;
     float least = 0;

@@ -50,8 +50,8 @@ struct Abilities {
 /// Returns the abilities that our code and oneDNN use: those of the CPU, limited by the environment
 /// variable ONEDNN_MAX_CPU_ISA (SSE41, AVX2, AVX2_VNNI, AVX512_CORE, AVX512_CORE_VNNI,
 /// AVX512_CORE_BF16, AVX512_CORE_AMX, ...). The variable is read at the first call; ARM64 ignores
-/// it. Intel's vector instructions for bf16 are slower than those for f32: they are only used when
-/// the variable is AVX512_CORE_BF16. Thread-safe, as all functions here.
+/// it. Intel's vector instructions for bf16 are slower than those for f32: they are used on Cooper
+/// Lake, or when the variable is AVX512_CORE_BF16. Thread-safe, as all functions here.
 const Abilities& CurrentAbilities();
 
 /// Returns CurrentAbilities().isa.
