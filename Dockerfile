@@ -33,7 +33,8 @@ RUN mkdir -p /usr/share/doc/attend \
  && rm -r /tmp/sbom
 USER 65532:65532
 # Health alone, in plaintext, for probes and the check below: the same with TLS and tokens. Another port by this variable, which
-# the check reads too: it asks 127.0.0.1. It precedes a file of --config, where health_listen therefore has no effect: a check cannot read that file.
+# the check reads too: it asks 127.0.0.1. It precedes a file of --config, where health_listen therefore has no effect: a check
+# cannot read that file.
 ENV ATTEND_HEALTH_LISTEN=0.0.0.0:8004
 # gRPC; metrics (--metrics-listen=0.0.0.0:8002 --metrics-insecure); health.
 EXPOSE 8001 8002 8004

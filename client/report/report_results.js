@@ -167,7 +167,7 @@ const report = (() => {
     const latency = (percent) => ({ latency_ms: json }) =>
       json.count * (100 - percent) < 100 - 1e-9 ? null : percentile(timesOf(json), percent);
     const answered = ({ requests_per_s: rate }) => rate;
-    const ofSessions = first.options.decode !== undefined && first.options.decode !== null;
+    const ofSessions = Boolean(first.options.decode);
     const x = { title: isOpen(first) ? "offered requests/s" : ofSessions ? "sessions" : "requests in flight" };
     const several = all.length > 1;
     const percents = [["p50", 50], ["p90", 90], ["p99", 99], ["p99.9", 99.9]];
