@@ -2,45 +2,46 @@
 # Shows that check.sh accepts a good tree and refuses each kind of bad one, for the reason it should.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-tree=$(mktemp -d)
-trap 'rm -rf "$tree"' EXIT
+trees=$(mktemp -d)
+readonly good=$trees/good tree=$trees/tree
+trap 'rm -rf "$trees"' EXIT
 failures=0
 
-# put FILE LINE...
+# put ROOT FILE LINE...
 put() {
-  mkdir -p "$tree/$(dirname "$1")"
-  printf '%s\n' "${@:2}" >"$tree/$1"
+  mkdir -p "$1/${2%/*}"
+  printf '%s\n' "${@:3}" >"$1/$2"
 }
 
-good_tree() {
-  rm -rf "${tree:?}"/*
-  put core/tensor/tensor.h '#include "core/runtime/aligned_buffer.h"'
-  put core/reference/reference.h '#include <vector>'
-  put core/kernels/onednn/gemm.cc '#include <oneapi/dnnl/dnnl.hpp>' '#include "core/runtime/thread_pool.h"'
-  put core/kernels/onednn/isa.cc 'return __builtin_cpu_is("intel");'
-  put core/runtime/baseline.cc 'if (!__builtin_cpu_supports("x86-64-v2")) {'
-  put core/tokenizer/unicode.cc '#include <unicode/uchar.h>' '#include "core/runtime/status_macros.h"'
-  put core/models/one.h 'namespace attention {' 'struct State {' '}' '}'
-  put core/models/model.h '#include "core/layers/layer.h"' '#include "absl/status/status.h"'
-  put proto/codec/tensor.cc '#include "grpcpp/support/slice.h"' '#include "core/tensor/tensor.h"'
-  put server/log/log.h '#include <atomic>'
-  put server/scheduling/queue.cc '#include "server/log/log.h"' '#include "core/models/model.h"'
-  put server/observability/metrics.h '#include "server/scheduling/queue.h"' '#include "server/health.h"'
-  put server/configuration/settings.h '#include "server/server_options.h"'
-  put server/command_line.cc '#include "server/configuration/settings.h"'
-  put server/services/service.cc '#include "server/services/calls/call.h"' '#include "proto/codec/tensor.h"'
-  put server/services/calls/call.h '#include "server/services/plan/plan.h"' '#include "server/scheduling/queue.h"'
-  put client/lib/client.cc '#include "core/tensor/tensor.h"' '#include "proto/codec/tensor.h"'
-  put client/load/load.cc '#include "client/lib/client.h"' '#include "core/reference/reference.h"'
-  put client/report/report.cc '#include "client/load/load.h"' '#include "client/page/page.h"'
-  put tests/e2e/test.cc '#include "server/server.h"' '#include "client/lib/client.h"'
+make_good_tree() {
+  put "$good" core/tensor/tensor.h '#include "core/runtime/aligned_buffer.h"'
+  put "$good" core/reference/reference.h '#include <vector>'
+  put "$good" core/kernels/onednn/gemm.cc '#include <oneapi/dnnl/dnnl.hpp>' '#include "core/runtime/thread_pool.h"'
+  put "$good" core/kernels/onednn/isa.cc 'return __builtin_cpu_is("intel");'
+  put "$good" core/runtime/baseline.cc 'if (!__builtin_cpu_supports("x86-64-v2")) {'
+  put "$good" core/tokenizer/unicode.cc '#include <unicode/uchar.h>' '#include "core/runtime/status_macros.h"'
+  put "$good" core/models/one.h 'namespace attention {' 'struct State {' '}' '}'
+  put "$good" core/models/model.h '#include "core/layers/layer.h"' '#include "absl/status/status.h"'
+  put "$good" proto/codec/tensor.cc '#include "grpcpp/support/slice.h"' '#include "core/tensor/tensor.h"'
+  put "$good" server/log/log.h '#include <atomic>'
+  put "$good" server/scheduling/queue.cc '#include "server/log/log.h"' '#include "core/models/model.h"'
+  put "$good" server/observability/metrics.h '#include "server/scheduling/queue.h"' '#include "server/health.h"'
+  put "$good" server/configuration/settings.h '#include "server/server_options.h"'
+  put "$good" server/command_line.cc '#include "server/configuration/settings.h"'
+  put "$good" server/services/service.cc '#include "server/services/calls/call.h"' '#include "proto/codec/tensor.h"'
+  put "$good" server/services/calls/call.h '#include "server/services/plan/plan.h"' '#include "server/scheduling/queue.h"'
+  put "$good" client/lib/client.cc '#include "core/tensor/tensor.h"' '#include "proto/codec/tensor.h"'
+  put "$good" client/load/load.cc '#include "client/lib/client.h"' '#include "core/reference/reference.h"'
+  put "$good" client/report/report.cc '#include "client/load/load.h"' '#include "client/page/page.h"'
+  put "$good" tests/e2e/test.cc '#include "server/server.h"' '#include "client/lib/client.h"'
 }
 
 # refuses REASON FILE LINE...: a good tree with this file added is refused with REASON.
 refuses() {
   local reason=$1 said
-  good_tree
-  put "${@:2}"
+  rm -rf "$tree"
+  cp -r "$good" "$tree"
+  put "$tree" "${@:2}"
   if said=$("$here/check.sh" "$tree"); then
     echo "accepted, but should not: $2: ${*:3}"
   elif [[ $said != *"$reason"* || $said != *"$2"* || $said == *$'\n'* ]]; then
@@ -51,8 +52,8 @@ refuses() {
   failures=$((failures + 1))
 }
 
-good_tree
-"$here/check.sh" "$tree" || { echo "a good tree was refused" && failures=1; }
+make_good_tree
+"$here/check.sh" "$good" || { echo "a good tree was refused" && failures=1; }
 
 refuses 'core may not name grpc' core/tensor/bad.h '// As in GRPC.'
 refuses 'core may not name grpc' core/CMakeLists.txt 'target_link_libraries(x PUBLIC protobuf::libprotobuf)'
