@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <tuple>
@@ -87,18 +87,28 @@ struct Asked {
   Tensor weights, log_sum_exp;
 };
 
-/// Computes the problem on `threads` threads, between `mates` others.
+/// Computes the problem on `threads` threads, between `mates` sequences of another problem.
 Answer Compute(Dtype dtype, const SectionKind& kind, int threads, int mates = 0) {
-  std::vector<std::unique_ptr<Asked>> all;
-  std::vector<AttentionSequence> sequences;
-  for (int i = 0; i <= mates; ++i) {
-    all.push_back(std::make_unique<Asked>(i == mates / 2 ? 5 : 100 + i, dtype, kind));
-    sequences.push_back(all.back()->Sequence());
+  Asked asked(5, dtype, kind);
+  std::vector<AttentionSequence> sequences(mates + 1);
+  std::vector<Tensor> outputs;
+  std::optional<AttentionProblem> mate;
+  if (mates > 0) {
+    mate.emplace(100, dtype, asked.problem.extents, kind.options);
+    mate->Add(kind.extras);
+  }
+  for (AttentionSequence& sequence : sequences) {
+    const bool is_asked = &sequence == &sequences[mates / 2];
+    sequence = is_asked ? asked.Sequence() : mate->Sequence();
+    if (!is_asked) {
+      outputs.emplace_back(dtype, Shape{kind.rows, kHeads, kValueDim});
+      sequence.output = DenseHeads(outputs.back().data(), dtype, kind.rows, kHeads, kValueDim);
+    }
   }
   ThreadPool pool(threads);
   Workspace workspace(pool);
   EXPECT_THAT(ScaledDotProductAttention(sequences, workspace), IsOk());
-  return all[mates / 2]->Result();
+  return asked.Result();
 }
 
 class KeySectionsTest : public ::testing::TestWithParam<std::tuple<Dtype, SectionKind>> {
