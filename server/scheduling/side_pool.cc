@@ -15,6 +15,9 @@ namespace {
 constexpr size_t kFirstSweep = 1024;
 constexpr size_t kMaxOwners = 65536;
 
+// So that no tag overflows, whatever size a caller claims: 8 million of these tasks fit.
+constexpr int64_t kMaxCost = int64_t{1} << 40;
+
 // The task that this thread runs; null outside of tasks.
 struct Running {
   const SidePool* pool;
@@ -55,10 +58,11 @@ void SidePool::Run(SideTask task) {
     MutexLock lock(mutex_);
     if (waiting_.empty() && num_running_ == 0) {
       last_finish_.clear();
+      virtual_time_ = 0;
     }
     int64_t& last_finish = last_finish_[task.owner];
     const int64_t start = std::max(virtual_time_, last_finish);
-    const int64_t finish = start + std::max<int64_t>(1, task.cost);
+    const int64_t finish = start + std::clamp<int64_t>(task.cost, 1, kMaxCost);
     waiting_.emplace(Order(finish, next_number_++), Entry{std::move(task), start, finish});
     last_finish = finish;
   }

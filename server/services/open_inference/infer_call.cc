@@ -41,7 +41,7 @@ void InferCall::Post(const InferEnvironment& environment) {
 }
 
 int64_t InferCall::PlanningCost(const grpc::ByteBuffer& request) const {
-  return InferPlanningCost(request, infer_.shared_memory != nullptr);
+  return InferPlanningCost(request, infer_.max_shared_bytes());
 }
 
 absl::StatusOr<AttendPlan> InferCall::Plan(const grpc::ByteBuffer& request,

@@ -21,6 +21,10 @@ struct InferEnvironment {
   const SharedMemory* shared_memory = nullptr;
 
   /// Returns the limits for requests of both methods.
+  /// Returns the most shared memory that a request may name; 0: none.
+  int64_t max_shared_bytes() const {
+    return shared_memory == nullptr ? 0 : calls.unary_limit.max_bytes;
+  }
   InferLimits LimitsOf(const Caller& caller, const PlanTerms& terms) const;
 };
 

@@ -261,18 +261,22 @@ std::vector<int64_t> InferInputs::Integers(const InferInput& input) const {
   return {values.begin(), values.end()};
 }
 
-int64_t BytesToRead(const inference::ModelInferRequest& request) {
-  constexpr int64_t kMost = int64_t{1} << 40;  // so that no sum overflows
+int64_t BytesToRead(const inference::ModelInferRequest& request, int64_t max_shared_bytes) {
   int64_t bytes = 0;
+  int64_t shared_left = max_shared_bytes;
   int next_raw = 0;
   for (const WireInput& input : request.inputs()) {
     const int64_t weight = input.datatype() == "BYTES" ? kTextWeight : 1;
     const auto range = input.parameters().find("shared_memory_byte_size");
     if (range != input.parameters().end()) {
       const inference::InferParameter& size = range->second;  // either type, as in ReadCount
-      bytes += weight * (size.has_uint64_param()
-                             ? static_cast<int64_t>(std::min<uint64_t>(size.uint64_param(), kMost))
-                             : std::clamp<int64_t>(size.int64_param(), 0, kMost));
+      const uint64_t claimed =
+          size.has_uint64_param() ? size.uint64_param()
+                                  : static_cast<uint64_t>(std::max<int64_t>(size.int64_param(), 0));
+      const auto counted =
+          static_cast<int64_t>(std::min(claimed, static_cast<uint64_t>(shared_left)));
+      shared_left -= counted;
+      bytes += weight * counted;
     } else if (next_raw < request.raw_input_contents_size()) {
       const auto raw = wire::FromField(request.raw_input_contents(next_raw++));
       // An integer costs at most as much as two bytes that protobuf parses.

@@ -54,8 +54,8 @@ struct InputSources {
 };
 
 /// Returns the cost, in bytes, of reading the inputs that planning reads: integers, and inputs in
-/// shared memory.
-int64_t BytesToRead(const inference::ModelInferRequest& request);
+/// shared memory, of which at most `max_shared_bytes` count: more is refused.
+int64_t BytesToRead(const inference::ModelInferRequest& request, int64_t max_shared_bytes);
 
 /// Reads the inputs. `request` is the decoded envelope of `sources.wire`. INVALID_ARGUMENT names
 /// the input, what was expected and what was found; RESOURCE_EXHAUSTED for too many bytes in shared

@@ -194,7 +194,8 @@ absl::StatusOr<ReceivedInfer> DecodeInfer(const grpc::ByteBuffer& wire, const Pl
   return received;
 }
 
-int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory) {
+int64_t InferPlanningCost(const grpc::ByteBuffer& wire, int64_t max_shared_bytes) {
+  const bool has_shared_memory = max_shared_bytes > 0;
   if (!has_shared_memory && static_cast<int64_t>(wire.Length()) <= kSmallPlanBytes / kTextWeight) {
     return 0;
   }
@@ -206,7 +207,7 @@ int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory) 
     return 0;
   }
   const absl::StatusOr<ReceivedInfer> received = DecodeInfer(wire);
-  return received.ok() ? BytesToRead(*received->message) : 0;
+  return received.ok() ? BytesToRead(*received->message, max_shared_bytes) : 0;
 }
 
 absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTarget& target,
@@ -245,8 +246,10 @@ absl::StatusOr<InferTarget> Identify(const inference::ModelInferRequest& request
       FindTarget(limits.models, request.model_name(), request.model_version(),
                  {"model_name", "model_version"});
   RETURN_IF_ERROR(limits.caller.HideOtherModels(target.status()));
-  identity.model = target->name;
-  identity.version = target->version;
+  if (target->model != nullptr) {
+    identity.model = target->name;
+    identity.version = target->version;
+  }
   return target;
 }
 

@@ -34,9 +34,9 @@ struct InferLimits {
 };
 
 /// Returns the cost of ReadInfer in bytes: all inputs except floats that are in the message as
-/// packed bytes. Returns 0 when it is small. `has_shared_memory` tells whether requests may name
-/// shared memory.
-int64_t InferPlanningCost(const grpc::ByteBuffer& wire, bool has_shared_memory);
+/// packed bytes. Returns 0 when it is small. Requests may name `max_shared_bytes` of shared memory
+/// in all; 0: none.
+int64_t InferPlanningCost(const grpc::ByteBuffer& wire, int64_t max_shared_bytes);
 
 /// The rows and keys that the weights of a sequence take in the padded tensor of all weights,
 /// [batch_size, num_heads, query rows, keys + extra keys]. The extra keys follow in the last
@@ -87,7 +87,7 @@ struct ReceivedInfer {
 /// The identity of a request, as far as it could be read.
 struct InferIdentity {
   std::string id;
-  /// Empty: no model was found.
+  /// Empty: no model was found, or attention without a model.
   std::string model;
   int64_t version = 0;
 };

@@ -33,7 +33,7 @@ class InferStreamCall final : public DuplexCall {
 
   void PostNext() override { Post(infer_); }
   int64_t PlanningCost(const grpc::ByteBuffer& message) const override {
-    return InferPlanningCost(message, infer_.shared_memory != nullptr);
+    return InferPlanningCost(message, infer_.max_shared_bytes());
   }
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   bool OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,

@@ -176,10 +176,27 @@ TEST_F(InferPlanTest, InputsInSharedMemoryCostTheirSizeInEitherType) {
   constexpr int64_t kSize = 1 << 20;
   inference::ModelInferRequest request;
   auto& size = (*request.add_inputs()->mutable_parameters())["shared_memory_byte_size"];
+  const auto cost = [&](int64_t max_shared_bytes) {
+    return InferPlanningCost(Cut(request.SerializeAsString(), 37), max_shared_bytes);
+  };
   size.set_int64_param(kSize);
-  EXPECT_EQ(InferPlanningCost(Cut(request.SerializeAsString(), 37), true), kSize);
+  EXPECT_EQ(cost(2 * kSize), kSize);
   size.set_uint64_param(kSize);
-  EXPECT_EQ(InferPlanningCost(Cut(request.SerializeAsString(), 37), true), kSize);
+  EXPECT_EQ(cost(2 * kSize), kSize);
+}
+
+// A claim of 2^63 bytes is refused, which costs nothing.
+TEST_F(InferPlanTest, InputsInSharedMemoryCostNoMoreThanMayBeRead) {
+  constexpr int64_t kMost = 1 << 20;
+  inference::ModelInferRequest request;
+  for (int i = 0; i < 64; ++i) {
+    inference::ModelInferRequest::InferInputTensor& input = *request.add_inputs();
+    input.set_datatype("BYTES");
+    (*input.mutable_parameters())["shared_memory_byte_size"].set_uint64_param(uint64_t{1} << 63);
+  }
+  const grpc::ByteBuffer message = Cut(request.SerializeAsString(), 37);
+  EXPECT_EQ(InferPlanningCost(message, kMost), kTextWeight * kMost);
+  EXPECT_LE(InferPlanningCost(message, 0), 64 * static_cast<int64_t>(message.Length()));
 }
 
 TEST_F(InferPlanTest, TextsCostMoreThanTensorsHoweverTheyCome) {
@@ -192,7 +209,7 @@ TEST_F(InferPlanTest, TextsCostMoreThanTensorsHoweverTheyCome) {
   typed.add_inputs()->mutable_contents()->add_bytes_contents(bytes);
   for (const size_t slice_bytes : {37, 100'000}) {
     const auto cost = [&](const inference::ModelInferRequest& request) {
-      return InferPlanningCost(Cut(request.SerializeAsString(), slice_bytes), false);
+      return InferPlanningCost(Cut(request.SerializeAsString(), slice_bytes), 0);
     };
     EXPECT_EQ(cost(tensor), 0) << "a completion thread plans it";
     EXPECT_GT(cost(raw), kSmallPlanBytes) << "a side thread plans it";

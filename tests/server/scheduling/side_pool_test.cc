@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,6 +75,20 @@ TEST_F(SidePoolTest, OwnersAreBoundedWhileThePoolIsBusy) {
   released_.set_value();
   Wait(70000);
   EXPECT_LE(pool_.owners(), 65537);
+}
+
+TEST_F(SidePoolTest, WhateverCostIsClaimedTheNextOwnersComeFirst) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (int i = 0; i < 3; ++i) {
+    Give("a", kMost / 2, "a");
+    Give("a", kMost, "a");
+  }
+  Give("a", -1, "a");
+  Give("b", 1, "b");
+  released_.set_value();
+  const std::vector<std::string> names = Wait(8);
+  ASSERT_EQ(names.size(), 8u);
+  EXPECT_EQ(names.front(), "b");
 }
 
 TEST_F(SidePoolTest, TasksOfOneOwnerRunInTheirOrder) {
