@@ -175,7 +175,9 @@ void OpenInferenceService::AddStatistics() {
           const bool is_named = request.name().empty() || request.name() == served.name;
           const bool is_versions = version.empty() || version == absl::StrCat(served.version);
           if (is_named && is_versions) {
-            const auto found = counts.find({served.name, served.version});
+            // Attention without a model is counted without a name, however it is asked for.
+            const auto found = served.model == nullptr ? counts.find({"", 0})
+                                                       : counts.find({served.name, served.version});
             *response.add_model_stats() =
                 DescribeStatistics(served, found == counts.end() ? RequestCounts() : found->second);
           }

@@ -1,5 +1,6 @@
 // Attention without a model over the wire, typed contents, and the protocol's codes.
 #include "tests/server/open_inference/infer_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fill.h"
 
 namespace attention {
@@ -15,6 +16,24 @@ inference::ModelInferRequest BareRequest() {
   AddTensor(request, "key", SeededTensor(2, Dtype::kF32, {2, 5, 2, 8}));
   AddTensor(request, "value", SeededTensor(3, Dtype::kF32, {2, 5, 2, 6}));
   return request;
+}
+
+// ModelStatistics has it under the name that this protocol gives it, whichever protocol asked.
+TEST_F(InferBareTest, BareAttentionIsCountedAlikeHoweverItIsAskedFor) {
+  const auto count = [&] {
+    inference::ModelStatisticsRequest request;
+    request.set_name("attention");
+    const auto found = infer_.Call(&Stub::ModelStatistics, request);
+    return found->model_stats(0).inference_stats().success().count();
+  };
+  const auto before = count();
+  EXPECT_THAT(infer_.Infer(BareRequest()), IsOk());
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {3, 4, 8});
+  Attend(QkvRequest(rows, rows, rows));
+  EXPECT_TRUE(Eventually([&] { return count() == before + 2; }));
+  for (const v1::ModelStatistics& model : client_.Statistics().models()) {
+    EXPECT_NE(model.model(), "attention");
+  }
 }
 
 TEST_F(InferBareTest, BareAttentionTakesItsOptions) {
