@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/attention/kv_cache.h"
 
@@ -35,7 +36,24 @@ inline int64_t NextPage(const KvCache& cache, int64_t token) {
   return token + page_tokens - token % page_tokens;
 }
 
-/// A page of a prefix or of a parked session, both of which can be given up.
+/// The pages of a session's sequences, each once.
+struct SessionPages {
+  /// A page that others have, too: prefixes. It is that of a token in these caches.
+  struct Shared {
+    std::span<const KvCache> caches;
+    int64_t token = 0;
+    /// How many sequences of the session have it.
+    int64_t num_users = 0;
+  };
+
+  /// The size of all pages.
+  int64_t size_bytes = 0;
+  /// The size of those that nothing else has.
+  int64_t own_bytes = 0;
+  std::vector<Shared> shared;
+};
+
+/// A page of a prefix, or one that parked sessions share with prefixes. Both can be given up.
 struct FreeablePage {
   std::string account;
   int64_t size_bytes = 0;
@@ -46,13 +64,11 @@ struct FreeablePage {
 
 using FreeablePages = std::unordered_map<const void*, FreeablePage>;
 
-/// Returns the memory that each account would have back.
-inline std::map<std::string, int64_t> FreedBytes(const FreeablePages& pages) {
-  std::map<std::string, int64_t> freed;
+/// Adds the memory that each account would have back.
+inline void AddFreedBytes(const FreeablePages& pages, std::map<std::string, int64_t>& freed) {
   for (const auto& [_, page] : pages) {
     freed[page.account] += page.num_users <= 0 ? page.size_bytes : 0;
   }
-  return freed;
 }
 
 }  // namespace attention

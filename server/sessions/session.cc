@@ -1,5 +1,6 @@
 #include "server/sessions/session.h"
 
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,13 +62,29 @@ SessionUse Session::use() const {
   return use;
 }
 
-void Session::VisitPages(absl::FunctionRef<void(const CachePage& page)> visit) const {
+// A thousand forks of a long sequence have as many times its pages, so that little is done for
+// each.
+SessionPages Session::pages() const {
+  SessionPages pages;
+  std::unordered_map<const void*, SessionPages::Shared> shared;
   for (const auto& [_, sequence] : sequences_) {
     for (int64_t token = 0; token < sequence.length;
          token = NextPage(sequence.caches.front(), token)) {
-      visit(CachePageOf(sequence.caches, token));
+      const auto [found, is_new] = shared.try_emplace(sequence.caches.front().PageOf(token),
+                                                      SessionPages::Shared{sequence.caches, token});
+      ++found->second.num_users;
     }
   }
+  for (const auto& [_, use] : shared) {
+    const CachePage page = CachePageOf(use.caches, use.token);
+    pages.size_bytes += page.size_bytes;
+    if (page.num_users <= use.num_users) {
+      pages.own_bytes += page.size_bytes;
+    } else {
+      pages.shared.push_back(use);
+    }
+  }
+  return pages;
 }
 
 size_t BytesToMove(const SessionSequence& sequence, int64_t tokens) {

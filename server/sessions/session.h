@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "core/attention/kv_cache.h"
@@ -88,8 +87,8 @@ class Session {
 
   /// Returns what the session holds. Busy sequences count as they were before.
   SessionUse use() const;
-  /// Visits the pages of all sequences. REQUIRES: none is busy.
-  void VisitPages(absl::FunctionRef<void(const CachePage& page)> visit) const;
+  /// Returns the pages of all sequences, valid until one changes. REQUIRES: none is busy.
+  SessionPages pages() const;
 
  private:
   const SessionPlan plan_;

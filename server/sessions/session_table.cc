@@ -185,6 +185,7 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
   if (fits()) {
     return true;
   }
+  std::map<std::string, int64_t> freed;
   MutexLock lock(mutex_);
   if (may_end_parked == MayEndParked::kYes) {
     // If all that they hold would not be enough, there is no need to look at each of them.
@@ -194,14 +195,16 @@ bool SessionTable::CouldFit(const std::string& account, const KvGrowth& growth,
       return false;
     }
     for (const auto& [_, until] : parked_) {
-      until.parked.session->VisitPages([&](const CachePage& page) {
-        const std::string& owner = until.parked.slot->account();
-        --pages.try_emplace(page.page, FreeablePage{owner, page.size_bytes, page.num_users})
-              .first->second.num_users;
-      });
+      const std::string& owner = until.parked.slot->account();
+      freed[owner] += until.pages.own_bytes;
+      for (const SessionPages::Shared& shared : until.pages.shared) {
+        const CachePage page = CachePageOf(shared.caches, shared.token);
+        pages.try_emplace(page.page, FreeablePage{owner, page.size_bytes, page.num_users})
+            .first->second.num_users -= shared.num_users;
+      }
     }
   }
-  std::map<std::string, int64_t> freed = FreedBytes(pages);
+  AddFreedBytes(pages, freed);
   own_freed = freed[account];
   others_freed = 0;
   for (const auto& [other, bytes] : freed) {
@@ -228,7 +231,7 @@ bool SessionTable::EndOneParked(const std::string& account,
 
 SessionTable::Parked SessionTable::RemoveParked(TokenMap<ParkedUntil>::iterator found) {
   const ParkedUntil& until = found->second;
-  ends_.Remove(until.parked.slot->account(), until.end, found->first, until.bytes);
+  ends_.Remove(until.parked.slot->account(), until.end, found->first, until.pages.size_bytes);
   return parked_.Remove(found).parked;
 }
 
@@ -239,11 +242,10 @@ void SessionTable::GiveSlotBack(const std::string& account) {
 
 void SessionTable::Park(const std::string& token, Parked parked) {
   const TimePoint end = clock_() + absl::ToChronoNanoseconds(parked.session->plan().time_to_live);
-  int64_t bytes = 0;
-  parked.session->VisitPages([&](const CachePage& page) { bytes += page.size_bytes; });
   // Made without the lock: if there is no memory for it, the session ends and gives its slot back.
-  EndOrder order(parked.slot->account(), end, token, bytes);
-  TokenMap<ParkedUntil> entry(token, ParkedUntil{std::move(parked), end, bytes});
+  SessionPages pages = parked.session->pages();
+  EndOrder order(parked.slot->account(), end, token, pages.size_bytes);
+  TokenMap<ParkedUntil> entry(token, ParkedUntil{std::move(parked), end, std::move(pages)});
   MutexLock lock(mutex_);
   ends_.Merge(order);
   parked_.Merge(entry);

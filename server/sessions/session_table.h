@@ -163,8 +163,7 @@ class SessionTable {
 
     Parked parked;
     TimePoint end;
-    /// Of its pages. A page that several of its sequences share counts for each of them.
-    int64_t bytes = 0;
+    SessionPages pages;
   };
   struct StreamedEntry {
     std::string& earlier_token() { return streamed.earlier_token; }

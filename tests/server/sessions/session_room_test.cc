@@ -239,6 +239,39 @@ TEST_F(SessionRoomTest, PagesThatParkedSessionsShareWithPrefixesAreRoom) {
   EXPECT_EQ(used_bytes(), 16 * Bytes(512));
 }
 
+// A hundred forks need a few bytes each, and no more time of those who look for room.
+TEST_F(SessionRoomTest, PagesThatForksShareAreLookedAtOnce) {
+  std::shared_ptr<Session> session = NewSession(4 * 512);
+  for (int64_t fork = 1; fork <= 100; ++fork) {
+    ASSERT_THAT(session->Fork(**session->Find(0), fork), IsOk());
+  }
+  const SessionPages own = session->pages();
+  EXPECT_EQ(own.size_bytes, used_bytes());
+  EXPECT_EQ(own.own_bytes, used_bytes());
+  EXPECT_TRUE(own.shared.empty());
+  Keep((*session->Find(0))->caches, 1);
+  const SessionPages pages = session->pages();
+  EXPECT_EQ(pages.size_bytes, own.size_bytes);
+  EXPECT_EQ(pages.own_bytes, 0);
+  ASSERT_EQ(pages.shared.size(), 4u);
+  EXPECT_EQ(pages.shared[0].num_users, 101);
+}
+
+TEST_F(SessionRoomTest, AForkedSessionIsNoMoreRoomThanItsPages) {
+  std::vector<KvCache> live = NewCaches();
+  Append(live, 4 * 512);
+  std::shared_ptr<Session> session = NewSession(8 * 512);
+  for (int64_t fork = 1; fork <= 30; ++fork) {
+    ASSERT_THAT(session->Fork(**session->Find(0), fork), IsOk());
+  }
+  Park(std::move(session));
+  std::vector<KvCache> caches = NewCaches();
+  EXPECT_FALSE(table_.ReserveFor("a", caches, 13 * 512, kYes).ok());
+  EXPECT_EQ(table_.statistics().parked, 1);
+  EXPECT_THAT(table_.ReserveFor("a", caches, 12 * 512, kYes), IsOk());
+  EXPECT_EQ(table_.statistics().parked, 0);
+}
+
 TEST_F(SessionRoomTest, WhatAccountsWithMoreHaveParkedIsRoom) {
   for (int i = 0; i < 16; ++i) {
     Park(NewSession(512, "greedy"), "greedy");
