@@ -216,7 +216,6 @@ CertificateStore::CertificateStore(const CertificateFiles& files)
 absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(
     const CertificateFiles& files) {
   std::shared_ptr<CertificateStore> store(new CertificateStore(files));
-  MutexLock lock(store->mutex_);
   store->watch_.HasChanged();
   RETURN_IF_ERROR(store->Read());
   return store;
@@ -225,6 +224,11 @@ absl::StatusOr<std::shared_ptr<CertificateStore>> CertificateStore::Open(
 absl::Status CertificateStore::Read() {
   ASSIGN_OR_RETURN(Certificates read, ReadCertificates(files_));
   RETURN_IF_ERROR(TryToConnect(files_, read));
+  bool is_first = false;
+  {
+    MutexLock lock(mutex_);
+    is_first = latest_ == nullptr;
+  }
   const std::string end = absl::FormatTime(absl::RFC3339_sec, read.not_after, absl::UTCTimeZone());
   if (read.not_after <= absl::Now()) {
     Log(LogLevel::kWarning, absl::StrCat("the certificate in ", files_.certificate, " expired at ",
@@ -234,23 +238,24 @@ absl::Status CertificateStore::Read() {
         absl::StrCat("the certificate in ", files_.certificate, " is valid only from ",
                      absl::FormatTime(absl::RFC3339_sec, read.not_before, absl::UTCTimeZone()),
                      " on: clients will refuse it until then"));
-  } else if (latest_ != nullptr) {
+  } else if (!is_first) {
     Log(LogLevel::kInfo,
         absl::StrCat("read the certificate in ", files_.certificate, " again: valid until ", end));
   }
-  latest_ = std::make_shared<const Certificates>(std::move(read));
+  auto latest = std::make_shared<const Certificates>(std::move(read));
+  MutexLock lock(mutex_);
+  latest_ = std::move(latest);
   return absl::OkStatus();
 }
 
 std::shared_ptr<const Certificates> CertificateStore::Latest() {
+  watch_.Update([this] { return Read(); });
   MutexLock lock(mutex_);
-  watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
   return latest_;
 }
 
 bool CertificateStore::AreFilesValid() {
   Latest();
-  MutexLock lock(mutex_);
   return watch_.are_valid();
 }
 

@@ -53,11 +53,11 @@ class CertificateStore {
 
  private:
   explicit CertificateStore(const CertificateFiles& files);
-  absl::Status Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Read();
 
   const CertificateFiles files_;
-  Mutex mutex_;
-  FileWatch watch_ ABSL_GUARDED_BY(mutex_);
+  FileWatch watch_;
+  Mutex mutex_;  // not held while the files are read
   std::shared_ptr<const Certificates> latest_ ABSL_GUARDED_BY(mutex_);
 };
 

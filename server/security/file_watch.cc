@@ -22,6 +22,10 @@ bool FileWatch::HasChanged() {
 void FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
   constexpr std::chrono::milliseconds kPauseAfterError{
       900};  // a little less than between two looks (TokenStore)
+  if (is_busy_.exchange(true)) {
+    return;
+  }
+  const absl::Cleanup leave = [this] { is_busy_ = false; };
   if (!HasChanged() && (failure_.ok() || std::chrono::steady_clock::now() < next_try_)) {
     return;
   }
@@ -34,6 +38,7 @@ void FileWatch::Update(absl::FunctionRef<absl::Status()> read) {
     Log(LogLevel::kError, absl::StrCat(kept_, ": ", std::string(status.message())));
   }
   failure_ = std::move(status);
+  are_valid_ = failure_.ok();
   next_try_ = std::chrono::steady_clock::now() + kPauseAfterError;
   std::move(forget).Cancel();
 }

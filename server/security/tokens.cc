@@ -133,7 +133,8 @@ absl::Status ReadEntry(const json& wire, TokenTable& table) {
     return absl::InvalidArgumentError("expected sha256 and tenant, found only one or neither");
   }
   if (!table.emplace(hash, std::move(entry)).second) {
-    return absl::InvalidArgumentError(absl::StrCat("sha256: ", hash, " already has an entry"));
+    return absl::InvalidArgumentError(
+        "sha256: expected a hash that no earlier entry has, found one that has an entry already");
   }
   return absl::OkStatus();
 }
@@ -174,7 +175,6 @@ absl::StatusOr<TokenTable> ReadTokenFile(const std::string& path) {
 
 absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& path) {
   std::unique_ptr<TokenStore> store(new TokenStore(path));
-  MutexLock lock(store->mutex_);
   store->watch_.HasChanged();
   RETURN_IF_ERROR(store->Read());
   return store;
@@ -183,17 +183,24 @@ absl::StatusOr<std::unique_ptr<TokenStore>> TokenStore::Open(const std::string& 
 absl::Status TokenStore::Read() {
   ASSIGN_OR_RETURN(TokenTable table, ReadTokenFile(path_));
   LogTokens(table, path_);
-  table_ = std::make_shared<const TokenTable>(std::move(table));
+  auto read = std::make_shared<const TokenTable>(std::move(table));
+  MutexLock lock(mutex_);
+  table_ = std::move(read);
   return absl::OkStatus();
 }
 
 std::shared_ptr<const TokenTable> TokenStore::Latest() {
-  MutexLock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
-  if (now >= next_look_) {
-    next_look_ = now + kLookInterval;
-    watch_.Update([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Read(); });
+  bool is_due = false;
+  {
+    MutexLock lock(mutex_);
+    is_due = now >= next_look_;
+    next_look_ = is_due ? now + kLookInterval : next_look_;
   }
+  if (is_due) {
+    watch_.Update([this] { return Read(); });
+  }
+  MutexLock lock(mutex_);
   return table_;
 }
 
@@ -215,7 +222,6 @@ absl::StatusOr<Caller> TokenStore::Find(const std::string& token) {
 
 bool TokenStore::IsFileValid() {
   Latest();
-  MutexLock lock(mutex_);
   return watch_.are_valid();
 }
 

@@ -44,12 +44,12 @@ class TokenStore {
  private:
   explicit TokenStore(const std::string& path)
       : path_(path), watch_({path}, "the tokens that were read before stay in use") {}
-  absl::Status Read() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Read();
   std::shared_ptr<const TokenTable> Latest();
 
   const std::string path_;
-  Mutex mutex_;
-  FileWatch watch_ ABSL_GUARDED_BY(mutex_);
+  FileWatch watch_;
+  Mutex mutex_;  // not held while the file is read
   std::chrono::steady_clock::time_point next_look_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const TokenTable> table_ ABSL_GUARDED_BY(mutex_);
 };

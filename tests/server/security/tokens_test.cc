@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "tests/support/eventually.h"
@@ -96,6 +97,29 @@ TEST_F(TokensTest, AFileThatCouldNotBeReadIsReadAgainButNotAtEachLook) {
   })) << "though the file is as it was";
 }
 
+TEST_F(TokensTest, WhileOneThreadReadsTheOthersGoOn) {
+  FileWatch watch({Write(Entry(kOne))}, "the rest stays");
+  int reads = 0;
+  watch.Update([&] {
+    ++reads;
+    std::thread([&] {
+      Write(Entry(kTwo));
+      watch.Update([&] {
+        ++reads;
+        return absl::OkStatus();
+      });
+      EXPECT_TRUE(watch.are_valid());
+    }).join();
+    EXPECT_EQ(reads, 1);
+    return absl::OkStatus();
+  });
+  watch.Update([&] {
+    ++reads;
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(reads, 2) << "the change was not missed";
+}
+
 TEST_F(TokensTest, AfterAnExceptionAFileIsReadAtOnce) {
   FileWatch watch({Write(Entry(kOne))}, "the rest stays");
   EXPECT_THROW(watch.Update([]() -> absl::Status { throw std::bad_alloc(); }), std::bad_alloc);
@@ -168,7 +192,9 @@ TEST_F(TokensTest, ErrorsNameTheEntryAndTheKey) {
       {Entry("ABC"),
        "tokens[0]: sha256: expected 64 lower-case hexadecimal digits, found a text of 3 "
        "bytes"},
-      {Entry(kOne) + "," + Entry(kOne), "tokens[1]: sha256: "},
+      {Entry(kOne) + "," + Entry(kOne),
+       "tokens[1]: sha256: expected a hash that no earlier entry has, found one that has an entry "
+       "already"},
       {"{}", "tokens[0]: expected sha256 and tenant, found only one or neither"},
       {Entry(kOne, R"(, "model": ["a"])"), "tokens[0]: model: no such key; the nearest is models"},
       {Entry(kOne, R"(, "models": "a")"),
