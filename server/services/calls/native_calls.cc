@@ -119,7 +119,11 @@ ReplyPart AttendStreamCall::TakePart() {
 }
 
 void AttendStreamCall::Advance() {
-  const absl::Status sent = ContainVoid("sending rows", [&] { SendNext(); });
+  TryToSend([this] { SendNext(); });
+}
+
+void AttendStreamCall::TryToSend(absl::FunctionRef<void()> send) {
+  const absl::Status sent = ContainVoid("sending rows", send);
   if (sent.ok()) {
     return;
   }
@@ -161,11 +165,18 @@ void AttendStreamCall::SendNext() {
   // thread starts.
   if (part.empty()) {
     SendEnd();
+  } else if (part.tokens.has_value() && reply->message_bytes() > kSmallReplyBytes) {
+    RunOnSideThread(reply->message_bytes(),
+                    [this, reply, part] { TryToSend([&] { SendPart(*reply, part); }); });
   } else {
-    const grpc::ByteBuffer block = EncodePart(*reply, part);
-    CountBlock(block);
-    on_written_.ArmFor([&](void* tag) { stream_.Write(block, tag); });
+    SendPart(*reply, part);
   }
+}
+
+void AttendStreamCall::SendPart(const AttendReply& reply, const ReplyPart& part) {
+  const grpc::ByteBuffer block = EncodePart(reply, part);
+  CountBlock(block);
+  on_written_.ArmFor([&](void* tag) { stream_.Write(block, tag); });
 }
 
 void AttendStreamCall::SendEnd() {

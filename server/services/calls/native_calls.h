@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "core/runtime/mutex.h"
 #include "proto/attention/v1/attention.grpc.pb.h"
 #include "server/services/calls/attend_call.h"
@@ -73,7 +74,10 @@ class AttendStreamCall final : public NativeCall {
   /// Starts the next operation, if there is something to send and no operation is running. Does not
   /// throw.
   void Advance();
+  /// Calls `send`; if it throws, the call ends.
+  void TryToSend(absl::FunctionRef<void()> send);
   void SendNext();
+  void SendPart(const AttendReply& reply, const ReplyPart& part);
   /// Stops the answer after a failure to send it; the end of the call reports it.
   void Fail(const absl::Status& status);
   ReplyPart TakePart() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
