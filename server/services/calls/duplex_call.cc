@@ -47,6 +47,9 @@ void DuplexCall::OnRequest(bool ok) {
   context_.AddTrailingMetadata("x-request-id", metadata_.request_id);
   const absl::Status status = ReadMetadata(context_, environment_.access, metadata_);
   if (!status.ok()) {
+    if (!absl::IsUnauthenticated(status)) {
+      environment_.access.CountRequest(context_, Right::kCall);  // as AttendCall does
+    }
     Refuse(status);
     return;
   }
@@ -83,7 +86,9 @@ void DuplexCall::EndIfIdleSince(TimePoint before, const absl::Status& reason) no
     MutexLock lock(mutex_);
     // Close waits for running requests, of which the last may have been answered just now.
     const bool is_idle = running_ == unsent_ && last_activity_ <= before;
-    if (!is_idle || closed_.has_value() || has_ended_) {
+    // One that was closed ends with its last answer, which a client may never take.
+    const bool is_ending = has_ended_ || (closed_.has_value() && unsent_ == 0);
+    if (!is_idle || is_ending) {
       return;
     }
     is_unread = unsent_ > 0;

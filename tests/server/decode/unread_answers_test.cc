@@ -43,6 +43,22 @@ TEST(UnreadAnswersTest, FewActionsAreReadWhileNoAnswerIsTaken) {
   }
 }
 
+// The server would end the stream by itself, once its last answer is taken.
+TEST(UnreadAnswersTest, ARefusedStreamWhoseAnswersAreNotTakenIsIdle) {
+  InProcessServer server({.session_idle_timeout = absl::Milliseconds(100)});
+  AttendClient client(server.NewChannel());
+  Http2Socket deaf(server.address());
+  v1::DecodeRequest action = TruncateTo(0);
+  action.set_id(1);
+  const std::string bytes = action.SerializeAsString();
+  const std::string message = std::string(4, '\0') + static_cast<char>(bytes.size()) + bytes;
+  const std::string wrong = std::string("\1\0\0\0\3", 5) + "bad";  // said to be compressed
+  deaf.Send(Frame(4, 0, 0, std::string("\0\x04\0\0\0\0", 6)) +
+            Frame(1, 4, 1, CallHeaders("/attention.v1.AttentionService/Decode")) +
+            Frame(0, 0, 1, message + wrong));
+  EXPECT_TRUE(Eventually([&] { return client.Statistics().failed() > 1; }));
+}
+
 TEST(UnreadAnswersTest, AnswersThatAreTakenLateAreCompleteAndInOrder) {
   InProcessServer server;
   DecodeStream stream(server.NewChannel());

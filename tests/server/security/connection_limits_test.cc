@@ -122,6 +122,20 @@ TEST(ConnectionLimitsTest, WorkDelaysNoConnection) {
   EXPECT_EQ(CountDelayed(server), 0);
 }
 
+TEST(ConnectionLimitsTest, CallsThatAreRefusedForTheirHeadersDelayNoConnection) {
+  InProcessServer server({.metrics_listen = "127.0.0.1:0", .calls_without_work = 1});
+  for (int i = 0; i < 20; ++i) {
+    const auto channel = server.NewChannel();
+    grpc::ClientContext unary;
+    unary.AddMetadata("attend-priority", "urgent");
+    EXPECT_FALSE(AttendWith(unary, channel, ShortRequest()).ok());
+    grpc::ClientContext stream;
+    stream.AddMetadata("attend-priority", "urgent");
+    EXPECT_FALSE(v1::AttentionService::NewStub(channel)->Decode(&stream)->Finish().ok());
+  }
+  EXPECT_EQ(CountDelayed(server), 0);
+}
+
 TEST(ConnectionLimitsTest, AnOldConnectionGivesWayWithoutHarmToItsCalls) {
   InProcessServer server({.connections = {.max_age = absl::Milliseconds(100)}});
   const auto channel = server.NewChannel();
