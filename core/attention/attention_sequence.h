@@ -15,7 +15,7 @@ class KvCache;
 /// The k largest weights of each row, largest first (equal ones: the earlier key first). Which ones
 /// are the largest is decided before they are normalised, where fewer are equal. Where a row
 /// attends to fewer keys, or other weights are too small for f32, the remaining entries have weight
-/// 0 and key -1.
+/// 0 and key -1. In a row whose weights are NaN they have weight NaN and key -1.
 struct TopWeights {
   int64_t k = 0;
   float* weights = nullptr;  // [num_heads, query_len, k]
@@ -36,7 +36,8 @@ struct AttentionSequence {
   TopWeights top_weights = {};
   /// The log-sum-exp of each row, f32 [num_heads, query_len], or null: the natural logarithm of the
   /// sum of what is normalised (softmax: of the exponentials of the logits, without the sinks);
-  /// -infinity for a row that attends to no key. MergePartials needs it.
+  /// -infinity for a row that attends to no key, or whose kernel gives 0 to all. MergePartials
+  /// needs it.
   float* log_sum_exp = nullptr;
   /// The cache that holds the keys and values, or null. With a cache, `key` and `value` stay empty,
   /// and key_norm and rotary were applied to the keys when these were appended.

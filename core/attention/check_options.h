@@ -37,8 +37,9 @@ std::optional<OptionError> CheckRotary(const Rotary& rotary, int64_t head_dim);
 /// options.
 std::optional<OptionError> CheckOptions(const AttentionOptions& options, const OptionsFit& fit);
 
-/// Returns INVALID_ARGUMENT for a negative k, or when the output memory is missing.
-absl::Status ValidateTopWeights(const TopWeights& top, int64_t sequence);
+/// Returns INVALID_ARGUMENT for a negative k, for more keys than their numbers of 32 bits can name,
+/// or when the output memory is missing.
+absl::Status ValidateTopWeights(const TopWeights& top, int64_t kv_len, int64_t sequence);
 
 /// Returns `error` as INVALID_ARGUMENT; the text names the sequence.
 absl::Status StatusOf(const OptionError& error, int64_t sequence);

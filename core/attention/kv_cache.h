@@ -60,11 +60,11 @@ class KvCache {
   static size_t SizeBytes(const KvCacheShape& shape, int64_t length);
 
   /// Makes room for `tokens` more tokens, so that appending them cannot run out of memory before
-  /// the next Fork or Truncate. Existing room is used. A shared last page is copied later, when
-  /// tokens are appended. A last page of its own that is too small is replaced by a larger one now;
-  /// the memory of the old one counts as free (BytesToMove). RESOURCE_EXHAUSTED as for Append;
-  /// INVALID_ARGUMENT for a negative number, or one that takes the cache beyond kMaxPosition
-  /// tokens. After an error the cache is unchanged.
+  /// the next Fork or Truncate, or the next time that it shares pages with another cache. Existing
+  /// room is used. A shared last page is copied later, when tokens are appended. A last page of its
+  /// own that is too small is replaced by a larger one now; the memory of the old one counts as
+  /// free (BytesToMove). RESOURCE_EXHAUSTED as for Append; INVALID_ARGUMENT for a negative number,
+  /// or one that takes the cache beyond kMaxPosition tokens. After an error the cache is unchanged.
   absl::Status Reserve(int64_t tokens);
   /// Returns the memory that Reserve would take once `leaving` of the caches that share the last
   /// page are gone. REQUIRES: Reserve accepts `tokens`.

@@ -20,9 +20,9 @@ FlashSequence Resolve(const AttentionSequence& sequence, int64_t coming_keys = 0
 bool Announce(const Stage& stage, const RowsCallback& on_rows);
 
 /// Returns `rows`, rounded up to the rows of a stage: a multiple of the key block, since each stage
-/// of a causal layer packs the keys of its own rows.
+/// of a causal layer packs the keys of its own rows. More than kMaxPosition rows are all rows.
 inline int64_t RoundUpToStage(int64_t rows) {
-  return RoundUp(std::max<int64_t>(rows, 1), kKeyBlock);
+  return RoundUp(std::clamp<int64_t>(rows, 1, kMaxPosition), kKeyBlock);
 }
 
 }  // namespace attention

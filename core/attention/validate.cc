@@ -1,3 +1,4 @@
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -101,20 +102,27 @@ absl::Status Checker::LikeFirst(const AttentionSequence& first) const {
 }
 
 absl::Status Checker::Options() const {
-  RETURN_IF_ERROR(ValidateTopWeights(s_.top_weights, index_));
+  const int64_t kv_len = s_.cache != nullptr ? s_.cache->length() : s_.key.tokens;
+  RETURN_IF_ERROR(ValidateTopWeights(s_.top_weights, kv_len, index_));
   const std::optional<OptionError> error =
       CheckOptions(s_.options, {.num_heads = s_.query.num_heads,
                                 .head_dim = s_.query.head_dim,
-                                .kv_len = s_.cache != nullptr ? s_.cache->length() : s_.key.tokens,
+                                .kv_len = kv_len,
                                 .has_cache = s_.cache != nullptr});
   return error.has_value() ? StatusOf(*error, index_) : absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status ValidateTopWeights(const TopWeights& top, int64_t sequence) {
+absl::Status ValidateTopWeights(const TopWeights& top, int64_t kv_len, int64_t sequence) {
   if (top.k < 0) {
     return StatusOf({"top_weights.k", absl::StrCat("expected 0 or more, found ", top.k)}, sequence);
+  }
+  constexpr int64_t kMostKeys = std::numeric_limits<int32_t>::max();
+  if (top.k > 0 && kv_len > kMostKeys) {
+    return StatusOf({"top_weights", absl::StrCat("expected at most ", kMostKeys,
+                                                 " keys to choose from, found ", kv_len)},
+                    sequence);
   }
   return top.k == 0 || (top.weights != nullptr && top.keys != nullptr)
              ? absl::OkStatus()

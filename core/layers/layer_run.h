@@ -84,7 +84,7 @@ class LayerRun {
   absl::Status PackMemoryKeys();
   /// Projects the rows up to `end`, and appends their keys to the caches.
   absl::Status ProjectUntil(int64_t end);
-  /// Returns the largest number of keys that a row of the sequence attends to, extra ones left out.
+  /// Returns an upper bound of the number of keys that a row of the sequence attends to.
   int64_t MaxKeys(int64_t sequence) const;
   /// Returns the most floating point operations to attend with a row of the sequence and to project
   /// its result.

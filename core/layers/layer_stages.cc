@@ -53,9 +53,7 @@ absl::Status LayerRun::CacheKeys(const Stage& ranges) {
 int64_t LayerRun::MaxKeys(int64_t sequence) const {
   const AttentionOptions& options = call_.sequences[sequence].options;
   const int64_t kv_len = cached_.Held(sequence) + FirstKey(sequence + 1) - FirstKey(sequence);
-  const bool is_windowed =
-      options.causal && options.window > 0 && options.prefix == 0 && options.global_tokens.empty();
-  return is_windowed ? std::min(kv_len, options.window) : kv_len;
+  return Visibility::MostKeysOfARow(options, kv_len, layer_.extra.count());
 }
 
 double LayerRun::RowFlops(int64_t sequence) const {

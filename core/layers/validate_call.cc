@@ -85,12 +85,13 @@ absl::Status SequenceChecker::CheckOutput(int64_t index, const LayerSequence& s)
 }
 
 absl::Status SequenceChecker::CheckSequenceOptions(int64_t index, const LayerSequence& s) const {
-  RETURN_IF_ERROR(ValidateTopWeights(s.top_weights, index));
   const int64_t own_keys = call_.memory.has_value() ? s.memory_len : s.query_len;
+  const int64_t kv_len = own_keys + (s.cache == nullptr ? 0 : s.cache->length());
+  RETURN_IF_ERROR(ValidateTopWeights(s.top_weights, kv_len, index));
   const std::optional<OptionError> error =
       CheckOptions(s.options, {.num_heads = shape_.num_heads,
                                .head_dim = shape_.head_dim,
-                               .kv_len = own_keys + (s.cache == nullptr ? 0 : s.cache->length()),
+                               .kv_len = kv_len,
                                .has_cache = s.cache != nullptr});
   return error.has_value() ? StatusOf(*error, index) : absl::OkStatus();
 }

@@ -31,7 +31,6 @@ class Builder {
   absl::Status BuildHead();
   absl::Status BuildEmbedding();
   absl::Status KeepTokens(const EmbeddingDescription& description, Embedding& embedding);
-  void CountBytes();
   Dtype TableDtype() const {
     return weights_dtype_ == WeightsDtype::kF32 ? Dtype::kF32 : Dtype::kBf16;
   }
@@ -192,27 +191,6 @@ absl::Status Builder::BuildEmbedding() {
   return absl::OkStatus();
 }
 
-void Builder::CountBytes() {
-  size_t total_bytes = 0;
-  for (const ModelLayer& layer : state_->layers) {
-    total_bytes += layer.attention->size_bytes();
-  }
-  for (const Stack* stack : {&state_->stack, state_->encoder ? &*state_->encoder : nullptr}) {
-    for (size_t i = 0; stack != nullptr && i < stack->sublayers.size(); ++i) {
-      const auto& feed_forward = stack->sublayers[i].feed_forward;
-      total_bytes += feed_forward == nullptr ? 0 : feed_forward->size_bytes();
-    }
-  }
-  state_->info.layers_bytes = static_cast<int64_t>(total_bytes);
-  if (state_->embedding.has_value()) {
-    const Embedding& embedding = *state_->embedding;
-    total_bytes += embedding.tokens.size_bytes() +
-                   (embedding.positions.size() + embedding.types.size()) * sizeof(float);
-  }
-  total_bytes += state_->head.has_value() ? state_->head->linear.size_bytes() : 0;
-  state_->info.weights_bytes = static_cast<int64_t>(total_bytes);
-}
-
 absl::StatusOr<std::unique_ptr<ModelParts>> Builder::Build() {
   checkpoint_.set_prefix(description_.prefix);
   ModelInfo& info = state_->info;
@@ -232,7 +210,7 @@ absl::StatusOr<std::unique_ptr<ModelParts>> Builder::Build() {
     info.vocab_size = embedding.vocab_size;
     info.num_token_types = embedding.types.empty() ? 0 : embedding.num_types;
   }
-  CountBytes();
+  CountBytes(*state_);
   return std::move(state_);
 }
 

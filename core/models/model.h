@@ -36,8 +36,8 @@ enum class ModelOutput {
   kLastLogits,    // [1, vocab_size]
 };
 
-/// The layers and heads whose attention weights a run of the whole stack returns. Empty `heads`:
-/// all heads.
+/// The layers and heads whose attention weights a run of the whole stack returns. Layers ascend,
+/// each is there once. Empty `heads`: all heads.
 struct WeightsChoice {
   std::vector<int64_t> layers = {};
   std::vector<int64_t> heads = {};

@@ -71,4 +71,7 @@ struct ModelParts {
   std::unique_ptr<const Tokenizer> tokenizer;
 };
 
+/// Sets info.weights_bytes and info.layers_bytes.
+void CountBytes(ModelParts& parts);
+
 }  // namespace attention

@@ -183,12 +183,12 @@ absl::StatusOr<std::unique_ptr<Model>> Model::CreateSeeded(const SeededModelSpec
                  .layers = {{.shape = shape, .causal = spec.causal}},
                  .vocab_size = spec.vocab_size,
                  .weights_dtype = kept,
-                 .weights_bytes = static_cast<int64_t>(only.attention->size_bytes()),
                  .seeded = spec};
   if (spec.vocab_size > 0) {
     state->embedding = SeededEmbedding(spec);
     state->info.max_positions = spec.max_positions;
   }
+  CountBytes(*state);
   return std::make_unique<Model>(std::move(state));
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/runtime/call_field.h"
 #include "core/runtime/status_macros.h"
 
@@ -49,9 +50,14 @@ absl::Status CheckWeights(int64_t index, const ModelInfo& info, const ModelSeque
   const WeightsChoice& choice = *s.weights_choice;
   RETURN_IF_ERROR(
       ExpectEqual({"weights", "", index}, std::ssize(choice.layers), std::ssize(s.weights)));
-  for (const int64_t layer : choice.layers) {
+  for (size_t i = 0; i < choice.layers.size(); ++i) {
+    const int64_t layer = choice.layers[i];
     RETURN_IF_ERROR(
         ExpectWithin({"weights_choice.layers", "", index}, 0, std::ssize(info.layers) - 1, layer));
+    if (i > 0 && layer <= choice.layers[i - 1]) {
+      return WrongField({"weights_choice.layers", "", index}, "ascending layers, each once",
+                        absl::StrCat(layer, " after ", choice.layers[i - 1]));
+    }
     for (const int64_t head : choice.heads) {
       RETURN_IF_ERROR(ExpectWithin({"weights_choice.heads", "", index}, 0,
                                    info.layers[layer].shape.num_heads - 1, head));

@@ -26,6 +26,7 @@ inline constexpr int64_t kKeySection = 4 * kKeyTile;
 /// The number of dimensions of query . key, and of keys of the weighted sum, in one chain of
 /// multiply-adds. The chains are added up. Short chains round less.
 inline constexpr int64_t kScoreChain = 128;
+static_assert(kMaxHeadDim % kScoreChain == 0, "AttentionPlan has products of whole chains alone");
 inline constexpr int64_t kSumChain = 256;
 
 /// Along the diagonal of a causal mask, kRowGroup rows are computed at a time and keys in multiples

@@ -38,10 +38,18 @@ class Visibility {
         kv_len_(kv_len),
         first_extra_key_(kv_len - extra_keys),
         query_offset_(*options.query_offset),
-        left_(options.window > 0 ? options.window - 1 : kFarthestKey),
-        right_(options.causal             ? 0
-               : options.window_right > 0 ? options.window_right
-                                          : kFarthestKey) {}
+        left_(LeftOf(options)),
+        right_(RightOf(options)) {}
+
+  /// Returns an upper bound of the number of keys to which a row attends, whatever its position. A
+  /// mask and a dilation are not looked at.
+  static int64_t MostKeysOfARow(const AttentionOptions& options, int64_t kv_len,
+                                int64_t extra_keys) {
+    return options.global_tokens.empty()
+               ? std::min(kv_len, LeftOf(options) + RightOf(options) + 1 +
+                                      std::min(options.prefix, kFarthestKey) + extra_keys)
+               : kv_len;
+  }
 
   /// Returns the smallest range that holds every key the row may attend to by its position.
   KeyRange Range(int64_t row) const {
@@ -78,6 +86,14 @@ class Visibility {
   void Hide(int64_t head, int64_t row, KeyRange keys, float* scores) const;
 
  private:
+  static int64_t LeftOf(const AttentionOptions& options) {
+    return options.window > 0 ? std::min(options.window - 1, kFarthestKey) : kFarthestKey;
+  }
+  static int64_t RightOf(const AttentionOptions& options) {
+    return options.causal             ? 0
+           : options.window_right > 0 ? std::min(options.window_right, kFarthestKey)
+                                      : kFarthestKey;
+  }
   /// Whether rows attend to keys outside of their intervals.
   bool has_exceptions() const {
     return options_.prefix > 0 || !options_.global_tokens.empty() || first_extra_key_ < kv_len_;

@@ -166,5 +166,21 @@ TEST(SlicedCachedLayerTest, ALongCacheIsMoreWork) {
   EXPECT_GE(asked, layer.layer->Flops(640, 640.0 * 20640) / kSliceFlops);
 }
 
+TEST(SlicedWindowTest, RowsThatAttendToFewKeysAreFewSlices) {
+  const TestLayer layer({64, 64, 2, 2, 32, 32}, Dtype::kF32);
+  ThreadPool pool(1);
+  Workspace workspace(pool);
+  const AttentionOptions cases[] = {{.causal = true, .window = 64},
+                                    {.causal = true, .window = 64, .prefix = 4},
+                                    {.window = 64, .window_right = 9}};
+  for (const AttentionOptions& options : cases) {
+    Batch batch(layer, Dtype::kF32, {20000}, /*causal=*/false);
+    batch.sequences[0].options = options;
+    int asked = 0;
+    ASSERT_THAT(batch.Run(workspace, {.yield = [&] { return ++asked > 0; }}), IsOk());
+    EXPECT_LE(asked, 3) << "prefix " << options.prefix;
+  }
+}
+
 }  // namespace
 }  // namespace attention

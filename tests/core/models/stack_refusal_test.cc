@@ -42,6 +42,7 @@ TEST(StackRefusalTest, NamesWhatIsWrong) {
   const int64_t heads = model.info().layers[0].shape.num_heads;
   const WeightsChoice layer_beyond{.layers = {std::ssize(model.info().layers)}};
   const WeightsChoice head_beyond{.layers = {0}, .heads = {heads}};
+  const WeightsChoice layer_twice{.layers = {0, 0}};
   struct WrongRun {
     std::function<void(StackRunOfTwo& run)> spoil;
     std::string text;
@@ -68,6 +69,11 @@ TEST(StackRefusalTest, NamesWhatIsWrong) {
        "sequence 0: weights_choice.layers: expected 0 to " +
            std::to_string(layer_beyond.layers[0] - 1) + ", found " +
            std::to_string(layer_beyond.layers[0])},
+      {[&](StackRunOfTwo& run) {
+         run.sequences[0].weights_choice = &layer_twice;
+         run.sequences[0].weights = {nullptr, nullptr};
+       },
+       "sequence 0: weights_choice.layers: expected ascending layers, each once, found 0 after 0"},
       {[&](StackRunOfTwo& run) {
          run.sequences[0].weights_choice = &head_beyond;
          run.sequences[0].weights = {nullptr};
