@@ -146,7 +146,7 @@ class Bench {
     level.stability = JudgeStability(
         level.result.series,
         options.stability.has_value() ? options.duration : level.result.window / kSettlingParts,
-        rule);
+        rule, options.stability.has_value() ? absl::InfiniteDuration() : level.result.window);
     if (!options.stability.has_value()) {
       level.stability.is_stable.reset();  // nobody asked
     }

@@ -65,6 +65,16 @@ bool EqualBits(const Tensor& a, const Tensor& b) {
          (a.size_bytes() == 0 || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
+/// Also of the weights of chosen layers.
+bool EqualBits(const AttendResult& a, const AttendResult& b) {
+  return EqualBits(a.output, b.output) &&
+         std::ranges::equal(a.layer_weights, b.layer_weights,
+                            [](const LayerWeights& x, const LayerWeights& y) {
+                              return x.layer == y.layer && x.sequence == y.sequence &&
+                                     EqualBits(x.weights, y.weights);
+                            });
+}
+
 class RequestRunner : public SampleRunner {
  public:
   RequestRunner(AttentionClient& client, const RequestMix& mix, const Protocol& protocol)
@@ -105,7 +115,7 @@ class RequestRunner : public SampleRunner {
     ASSIGN_OR_RETURN(const AttendResult answer,
                      protocol_.Decode(workload.request, sample.messages));
     ASSIGN_OR_RETURN(const AttendResult* const expected, AnswerAlone(sample.kind));
-    return EqualBits(answer.output, expected->output);
+    return EqualBits(answer, *expected);
   }
 
  private:

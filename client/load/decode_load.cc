@@ -85,7 +85,8 @@ class DecodeLoop : public ClosedLoop<DecodeLane> {
 
   void TakeEnd(DecodeLane& lane, Clock::time_point now) {
     if (!lane.failure().ok()) {
-      recorder_.CountFailure(lane.failure(), lane.action_started(), lane.action_started(), now);
+      recorder_.CountFailure(lane.failure(), lane.action_started(), lane.action_started(), now,
+                             /*is_prompt=*/lane.index() <= 0);
       Advance(now);
       if (lane.keeps()) {
         samples_.GiveBack();

@@ -178,9 +178,11 @@ void Recorder::CountPrefill(int64_t tokens, int64_t cached, Time started, Time n
   }
 }
 
-void Recorder::CountFailure(const absl::Status& status, Time due, Time started, Time now) {
+void Recorder::CountFailure(const absl::Status& status, Time due, Time started, Time now,
+                            bool is_prompt) {
   const bool is_measured = IsMeasured(due, now);
-  AddRecord({.code = status.code(),
+  AddRecord({.is_prompt = is_prompt,
+             .code = status.code(),
              .is_measured = is_measured,
              .lag_ns = NanosecondsBetween(due, started),
              .latency_ns = NanosecondsBetween(due, now)},

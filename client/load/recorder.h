@@ -55,7 +55,7 @@ class Recorder {
   void CountPrefill(int64_t tokens, int64_t cached, Clock::time_point started,
                     Clock::time_point now);
   void CountFailure(const absl::Status& status, Clock::time_point due, Clock::time_point started,
-                    Clock::time_point now);
+                    Clock::time_point now, bool is_prompt = false);
   void Keep(LoadSample sample) { result_.samples.push_back(std::move(sample)); }
 
   /// Returns the number of ended calls that count.

@@ -140,6 +140,9 @@ std::string FailedText(const Failures& failures) {
                       before > 0 ? absl::StrCat(", ", before, " more in the warm-up") : "");
 }
 
+/// With one digit behind the point, below 1 with three.
+std::string ShortText(double value) { return absl::StrFormat("%.*f", value < 1 ? 3 : 1, value); }
+
 std::string CountsText(const BenchReport& report, const BenchLevel& level) {
   const LoadResult& result = level.result;
   const LoadRates rates = RatesOf(result);
@@ -147,17 +150,18 @@ std::string CountsText(const BenchReport& report, const BenchLevel& level) {
   std::string text;
   if (result.pace.has_value()) {
     text +=
-        Line("rate", absl::StrFormat("offered %.1f/s   sent %.1f/s   goodput %.1f/s",
-                                     rates.offered_per_s, rates.sent_per_s, rates.requests_per_s));
+        Line("rate", absl::StrFormat("offered %s/s   sent %s/s   goodput %s/s",
+                                     ShortText(rates.offered_per_s), ShortText(rates.sent_per_s),
+                                     ShortText(rates.requests_per_s)));
   }
   const std::string what = is_decode ? absl::StrCat(Counted(result.answers, "step"), " and ",
                                                     Counted(result.prefills, "prompt"))
                                      : absl::StrCat(result.answers);
-  text += Line("answers",
-               absl::StrFormat("%s in %.1f s, %s", what, absl::ToDoubleSeconds(result.window),
-                               FailedText(result.failures)));
+  text += Line("answers", absl::StrFormat("%s in %s s, %s", what,
+                                          ShortText(absl::ToDoubleSeconds(result.window)),
+                                          FailedText(result.failures)));
   std::string throughput =
-      absl::StrFormat("%.1f %s/s   %.0f tokens/s   %.3f GB/s", rates.requests_per_s,
+      absl::StrFormat("%s %s/s   %.0f tokens/s   %.3f GB/s", ShortText(rates.requests_per_s),
                       is_decode ? "steps" : "requests", rates.tokens_per_s, rates.gigabytes_per_s);
   if (is_decode) {
     absl::StrAppendFormat(&throughput, "   %.0f tokens/s of prompts", rates.prefill_tokens_per_s);
@@ -355,11 +359,17 @@ std::string OneLevelText(const BenchReport& report) {
 /// A table with a line for each level, and below it what is bad about which.
 std::string ManyLevelsText(const BenchReport& report) {
   const bool is_open = report.levels.front().options.open_loop.has_value();
+  const bool is_decode = report.subject.decode.has_value();
   std::string text =
       HeadText(report, absl::StrCat(Counted(std::ssize(report.levels), "level"), " of ",
-                                    is_open ? "an open loop" : "a closed loop"));
+                                    is_open     ? "an open loop"
+                                    : is_decode ? "sessions"
+                                                : "a closed loop"));
   absl::StrAppendFormat(&text, "%10s %11s %11s %9s %9s %9s %9s %9s %7s\n",
-                        is_open ? "rate" : "in flight", "answers/s", "tokens/s", "p50 ms", "p90 ms",
+                        is_open     ? "rate"
+                        : is_decode ? "sessions"
+                                    : "in flight",
+                        is_decode ? "steps/s" : "answers/s", "tokens/s", "p50 ms", "p90 ms",
                         "p99 ms", "p99.9 ms", "max ms", "failed");
   std::string remarks;
   for (const BenchLevel& level : report.levels) {

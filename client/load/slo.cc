@@ -171,7 +171,8 @@ absl::StatusOr<SloTarget> ParseSlo(const std::string& text) {
                                                   : Malformed(text);
   }
   absl::Duration limit;
-  if (!absl::ParseDuration(parts.second, &limit) || limit <= absl::ZeroDuration()) {
+  if (!absl::ParseDuration(parts.second, &limit) || limit <= absl::ZeroDuration() ||
+      limit == absl::InfiniteDuration()) {
     return Malformed(text);
   }
   target.limit = absl::ToDoubleMilliseconds(limit);

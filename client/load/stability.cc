@@ -52,14 +52,14 @@ StabilityWindow Summarize(const TimeSlice& slice, absl::Duration window,
 
 }  // namespace
 
-Stability JudgeStability(const TimeSeries& series, absl::Duration window,
-                         const StabilityRule& rule) {
+Stability JudgeStability(const TimeSeries& series, absl::Duration window, const StabilityRule& rule,
+                         absl::Duration length) {
   const int64_t slices_per_window =
       std::max<int64_t>(1, std::llround(absl::FDivDuration(window, series.slice())));
   Stability stability{.window = slices_per_window * series.slice()};
   Values rates, latencies;
-  for (int64_t end = slices_per_window; end <= std::ssize(series.slices());
-       end += slices_per_window) {
+  const int64_t slices = std::min<int64_t>(std::ssize(series.slices()), length / series.slice());
+  for (int64_t end = slices_per_window; end <= slices; end += slices_per_window) {
     TimeSlice sum;
     for (int64_t i = end - slices_per_window; i < end; ++i) {
       sum.Merge(series.slices()[i]);

@@ -39,8 +39,8 @@ struct Stability {
 };
 
 /// Divides the series into windows of length `window`, rounded to whole slices, and leaves out an
-/// incomplete last window.
-Stability JudgeStability(const TimeSeries& series, absl::Duration window,
-                         const StabilityRule& rule);
+/// incomplete last window. What lies beyond `length` was not measured whole.
+Stability JudgeStability(const TimeSeries& series, absl::Duration window, const StabilityRule& rule,
+                         absl::Duration length = absl::InfiniteDuration());
 
 }  // namespace attention

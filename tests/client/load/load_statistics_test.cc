@@ -148,6 +148,16 @@ TEST(StabilityTest, FewerThanThreeWindowsSayNothingAndNoAnswersAreNotStable) {
   EXPECT_EQ(JudgeStability(Series({0, 0, 0}, {1, 1, 1}), window, {}).is_stable, false);
 }
 
+// 350 ms at an even rate, in slices of 100 ms.
+TEST(StabilityTest, ASliceThatWasNotMeasuredWholeIsLeftOut) {
+  const TimeSeries series = Series({10, 10, 10, 5}, {10, 10, 10, 5});
+  const absl::Duration window = absl::Milliseconds(100);
+  EXPECT_GT(JudgeStability(series, window, {}).throughput_cv, 0.1);
+  const Stability stability = JudgeStability(series, window, {}, absl::Milliseconds(350));
+  EXPECT_EQ(stability.windows.size(), 3u);
+  EXPECT_EQ(stability.throughput_cv, 0);
+}
+
 TEST(StabilityTest, VariationIsDeviationOverMean) {
   const Stability stability =
       JudgeStability(Series({8, 12, 8, 12}, {10, 10, 10, 10}), absl::Milliseconds(100), {});

@@ -31,8 +31,9 @@ TEST(SloTest, TargetsAreReadAsTheyAreWritten) {
   EXPECT_EQ(ParseSlo("max=2ms")->of, SloTarget::Of::kMax);
   EXPECT_DOUBLE_EQ(ParseSlo("errors=0.1%")->limit, 0.001);
   EXPECT_DOUBLE_EQ(ParseSlo("errors=0.25")->limit, 0.25);
-  for (const char* text : {"", "p99", "p0=1ms", "p101=1ms", "px=1ms", "p99=fast", "p99=0ms",
-                           "p99=-1s", "errors=2", "errors=-1%", "errors=nan", "speed=1ms"}) {
+  for (const char* text :
+       {"", "p99", "p0=1ms", "p101=1ms", "px=1ms", "p99=fast", "p99=inf", "p99=0ms", "p99=-1s",
+        "errors=2", "errors=-1%", "errors=nan", "speed=1ms"}) {
     EXPECT_THAT(ParseSlo(text), StatusIs(absl::StatusCode::kInvalidArgument,
                                          HasSubstr("expected a target such as p99=50ms")))
         << text;
