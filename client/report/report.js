@@ -226,8 +226,14 @@
     const figure = writeFigure(chart, hasValues ? names : []);
     if (!hasValues) return write(figure, "p", "There is nothing to draw: no value was measured.");
     chart.places = [...new Set(chart.series.flatMap(({ points }) => points.map(([x]) => x)))].sort((a, b) => a - b);
-    const ends = new Set(chart.x.isPercentile ? chart.series.map(({ points }) => points.at(-1)[0]) : []);
-    const textOf = (x) => (ends.has(x) ? `max of ${x}` : chart.x.isPercentile ? percentText(x) : quantity(x, chart.x.unit, 4));
+    // A curve of percentiles ends at its largest value, where another may be on its way.
+    const textOf = (x) => {
+      if (!chart.x.isPercentile) return quantity(x, chart.x.unit, 4);
+      const here = chart.series.filter(({ points }) => points.some(([at]) => at === x));
+      const ending = here.filter(({ points }) => points.at(-1)[0] === x);
+      if (ending.length === 0) return percentText(x);
+      return ending.length === here.length ? `max of ${x}` : `${percentText(x)}, or max of ${x}`;
+    };
     const maps = chart.series.map(({ points }) => new Map(points));
     chart.rows = chart.places.map((x) => [
       textOf(x),

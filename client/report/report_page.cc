@@ -31,12 +31,21 @@ std::string Title(const std::vector<NamedReport>& reports) {
                       model.empty() ? options.at("request").get<std::string>() : model);
 }
 
+/// A text or a list of texts without JSON's quotes: "avx2 fma".
+std::string ValueText(const Json& value) {
+  if (value.is_array()) {
+    return absl::StrJoin(value, " ", [](std::string* out, const Json& one) {
+      absl::StrAppend(out, ValueText(one));
+    });
+  }
+  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', true);
+}
+
 /// The members of `pairs`: "cpu Xeon; cpus 2; isa avx2 fma".
 std::string PairsText(const Json& pairs, const char* separator) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : pairs.items()) {
-    parts.push_back(absl::StrCat(
-        key, separator, value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', true)));
+    parts.push_back(absl::StrCat(key, separator, ValueText(value)));
   }
   return absl::StrJoin(parts, "; ");
 }
@@ -88,14 +97,14 @@ std::vector<std::pair<std::string, std::string>> Conditions(const Json& result,
                : options.contains("decode") ? "sessions"
                                             : "closed loop, latency from when a request was sent"}};
   const auto add = [&](const char* key, const Json& value) {
-    conditions.emplace_back(key, value.is_null()     ? "-"
-                                 : value.is_string() ? value.get<std::string>()
-                                                     : value.dump(-1, ' ', true));
+    conditions.emplace_back(key, value.is_null() ? "-" : ValueText(value));
   };
   for (const char* const key : {"rate_per_s", "concurrency"}) {
     add(key, have_one_level ? options.value(key, Json()) : Json());
   }
-  add("arrivals", level.value("arrivals", Json()));
+  for (const char* const key : {"arrivals", "ramp_to_per_s", "schedule"}) {
+    add(key, level.value(key, Json()));
+  }
   for (const char* const key :
        {"warmup_s", "model", "request", "lengths", "causal", "stream", "protocol", "decode",
         "connections", "retries", "timeout_s", "server"}) {
@@ -159,20 +168,17 @@ absl::StatusOr<std::string> ReportPage(const std::vector<NamedReport>& reports) 
   Json data = Json::array();
   const bool are_named = reports.size() > 1;
   for (const NamedReport& run : reports) {
-    try {  // json throws if a member is missing or has another type
+    try {  // json throws if a member is missing or has another type, also of what is compared
       title = Title(reports);
       body += SectionHtml(run, are_named);
+      Conditions(run.result, HasOneLevel(run.result));
     } catch (const Json::exception& error) {
       return absl::InvalidArgumentError(
           absl::StrCat(run.name, ": not a result of attend bench: ", error.what()));
     }
     data.push_back(PrintableJson({{"name", are_named ? run.name : ""}, {"result", run.result}}));
   }
-  try {
-    body += are_named ? DifferencesHtml(reports) : "";
-  } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("not a result of attend bench: ", error.what()));
-  }
+  body += are_named ? DifferencesHtml(reports) : "";
   return PageHtml(
       {.title = title,
        .body = absl::StrCat("<h1><bdi>", EscapeHtml(title), "</bdi></h1>\n", body,

@@ -9,10 +9,10 @@ const report = (() => {
   const loadOf = (level) => level.options.rate_per_s ?? level.options.concurrency;
   const isOpen = (level) => level.options.rate_per_s !== undefined;
   const rounded = (value) => `${+value.toPrecision(6)}`;
-  /** "100/s", of a ramp "10 to 200/s", or "4 in flight". */
+  /** "100/s", of a ramp "10 to 200/s", "4 in flight", or "4 sessions". */
   const nameOf = (level) => {
     const end = level.options.ramp_to_per_s;
-    return `${rounded(loadOf(level))}${end === undefined ? "" : ` to ${rounded(end)}`}${isOpen(level) ? "/s" : " in flight"}`;
+    return `${rounded(loadOf(level))}${end === undefined ? "" : ` to ${rounded(end)}`}${isOpen(level) ? "/s" : level.options.decode ? " sessions" : " in flight"}`;
   };
 
   /** The levels of a result, lowest first, each with all of its options. */
@@ -134,7 +134,7 @@ const report = (() => {
     return {
       id: "throughput",
       title: "Throughput over time",
-      note: curves.length > 1 ? "Requests that were answered." : "Failed requests include those that were due but not sent.",
+      note: curves.length > 1 ? "Requests that were answered." : isOpen(level) ? "Failed requests include those that were due but not sent." : "",
       x: OVER_TIME,
       y: { title: level.options.decode ? "steps/s" : "requests/s" },
       series: curves.length > 1 ? curves.map((curve) => ({ name: curve.name, points: rates(curve.level, answered) })) : one(),
@@ -148,7 +148,9 @@ const report = (() => {
     return {
       id: "latency-over-time",
       title: "Latency over time",
-      note: curves.length > 1 ? "The 99th percentile of each." : "A gap: no answer came in that time.",
+      note: curves.length > 1 ? "The 99th percentile of each."
+        : isOpen(curves[0].level) ? "By when requests were due. A gap: none that was due then was answered."
+        : "A gap: no answer came in that time.",
       x: OVER_TIME,
       y: { title: "latency", unit: "ms" },
       series: curves.length > 1
