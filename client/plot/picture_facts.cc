@@ -74,6 +74,10 @@ class FactsReader {
         ASSIGN_OR_RETURN(LayerPicture made, ReadLayer(layer));
         read.layers.push_back(std::move(made));
       }
+      if (read.layers.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("sequence ", read.name, ": expected layers, found none"));
+      }
     }
     return picture;
   }
@@ -106,9 +110,13 @@ class FactsReader {
     }
     std::string bytes;
     const int64_t heads = layer.at("maskHeads");
+    if (heads != 1 && heads != shape[0]) {
+      return absl::InvalidArgumentError(absl::StrCat(layer.at("name").get<std::string>(),
+                                                     ": maskHeads: expected 1 or ", shape[0],
+                                                     ", found ", heads));
+    }
     const int64_t cells = heads * shape[1] * shape[2];
-    if ((heads != 1 && heads != shape[0]) ||
-        !absl::Base64Unescape(
+    if (!absl::Base64Unescape(
             facts_.at("masks").at(layer.at("mask").get<size_t>()).get<std::string>(), &bytes) ||
         std::ssize(bytes) != (cells + 7) / 8) {
       return absl::InvalidArgumentError(

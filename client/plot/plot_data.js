@@ -92,8 +92,9 @@ function statisticsOf(grid) {
   return mean;
 }
 
-// Three digits.
+// Three digits; of small weights the page's numbers of 16 bits have fewer.
 function percent(weight) {
+  if (weight > 0 && weight < 1e-5) return "<0.001%";
   return `${Number((100 * weight).toPrecision(3))}%`;
 }
 

@@ -17,9 +17,9 @@ struct TerminalOptions {
 };
 
 /// Returns the maps of one sequence, side by side if they fit. Cells are two columns wide, with the
-/// token of each row, if there is room; else a cell is one column wide and combines two rows or
-/// more. Without colours there are five shades. All maps share one scale. REQUIRES: CheckPicture,
-/// the sequence exists, and at least 20 columns.
+/// token of each row, if there is room; else a cell is one column wide, and more than 12 rows are
+/// combined, two or more in a cell. Without colours there are five shades. All maps share one
+/// scale. REQUIRES: CheckPicture, the sequence exists, and at least 20 columns.
 std::string TerminalPicture(const AttentionPicture& picture, const TerminalOptions& options);
 
 }  // namespace attention

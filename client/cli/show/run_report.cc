@@ -105,7 +105,11 @@ std::string CheckText(const AnswerCheck& check) {
     absl::StrAppend(&text, ", ", check.num_not_finite,
                     " values that are NaN or infinite not compared");
   }
-  return absl::StrFormat("%s (tolerance %.1e)", text, check.tolerance);
+  const bool differ =
+      !check.others_relative_l2.empty() && check.others_tolerance != check.tolerance;
+  return absl::StrFormat(
+      "%s (tolerance %.1e%s)", text, check.tolerance,
+      differ ? absl::StrFormat(", of the others %.1e", check.others_tolerance) : "");
 }
 
 /// A row or key: its number, and its token if it has one.
@@ -174,6 +178,7 @@ nlohmann::json CheckJson(const AnswerCheck& check) {
   nlohmann::json json = {{"agreed", check.agreed()},
                          {"relative_l2", check.relative_l2},
                          {"tolerance", check.tolerance},
+                         {"others_tolerance", check.others_tolerance},
                          {"not_finite", check.num_not_finite}};
   for (const auto& [name, relative_l2] : check.others_relative_l2) {
     json[name + "_relative_l2"] = relative_l2;

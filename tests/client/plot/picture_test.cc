@@ -162,7 +162,8 @@ TEST(PictureTest, FactsThatDoNotFitAreRefused) {
   };
   EXPECT_THAT(with("/masks/0", "AAAA"),
               StatusIs(kInvalid, HasSubstr("expected a mask of 2 bytes")));
-  EXPECT_THAT(with("/sequences/0/layers/0/maskHeads", 7), StatusIs(kInvalid, HasSubstr("7 heads")));
+  EXPECT_THAT(with("/sequences/0/layers/0/maskHeads", 7),
+              StatusIs(kInvalid, HasSubstr("maskHeads: expected 1 or 2, found 7")));
   EXPECT_THAT(with("/sequences/0/layers/0/rows", 9), StatusIs(kInvalid, HasSubstr("out of range")));
   EXPECT_THAT(with("/title", 1), StatusIs(kInvalid, HasSubstr("description of a picture")));
   EXPECT_THAT(PictureFrom("{", {}), StatusIs(kInvalid, HasSubstr("attend.picture: expected JSON")));
