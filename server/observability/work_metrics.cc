@@ -127,9 +127,10 @@ void WriteSessions(const SessionStatistics& sessions, MetricsText& text) {
   text.Gauge("attend_session_cache_bytes",
              "Memory of the keys and values of all sessions and prefixes.",
              static_cast<double>(sessions.cache_bytes));
-  text.Gauge("attend_session_cache_limit_bytes",
-             "Maximum memory of the keys and values of all sessions (--max-cache-bytes).",
-             static_cast<double>(sessions.max_cache_bytes));
+  text.Gauge(
+      "attend_session_cache_limit_bytes",
+      "Maximum memory of the keys and values of all sessions and prefixes (--max-cache-bytes).",
+      static_cast<double>(sessions.max_cache_bytes));
 }
 
 void WritePrefixes(const PrefixStatistics& prefixes, MetricsText& text) {

@@ -104,6 +104,8 @@ HEALTHY = {
     of("attend_session_cache_bytes"): repeated(3e8, 4e8, 5e8),
     of("attend_session_cache_limit_bytes"): steady(2**30),
     of("attend_connections_refused_total"): steady(0),
+    of("attend_connections_turned_away_total"): steady(0),
+    of("attend_connections_ended_total"): steady(0),
     of("attend_certificate_expiry_timestamp_seconds"): steady(60 * DAY),
     of("attend_credential_files_valid", flag="--tokens"): steady(1),
 }
