@@ -1,8 +1,10 @@
 #include "server/memory_need.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "core/attention/kv_memory.h"
 #include "core/runtime/control_groups.h"
 #include "server/log/log.h"
 #include "server/services/plan/saturating.h"
@@ -12,8 +14,8 @@ namespace {
 
 // What a queued request holds at least, besides its tensors.
 constexpr int64_t kRequestBytes = int64_t{64} << 10;
-// What sessions of many head shapes hold besides --max-cache-bytes: a quarter of it, at least this.
-constexpr int64_t kLeastCacheSlack = int64_t{256} << 20;
+// So that sessions can be opened however small their cache is.
+constexpr int64_t kMinTableBytes = int64_t{1} << 20;
 // The number of messages of the greatest size that arrive at a time.
 constexpr int64_t kUploads = 8;
 constexpr int64_t kConnectionBytes = 20'000;
@@ -25,6 +27,12 @@ int64_t Mebibytes(int64_t bytes) { return bytes >> 20; }
 
 }  // namespace
 
+int64_t MaxWaitingBytes(const ServerOptions& options) { return options.max_queue_bytes / 4; }
+
+int64_t MaxTableBytes(const ServerOptions& options) {
+  return std::max(options.max_cache_bytes / 8, kMinTableBytes);
+}
+
 int64_t MemoryNeed(const ServerOptions& options) {
   const int64_t per_connection =
       options.tls_certificate.empty() ? kConnectionBytes : kTlsConnectionBytes;
@@ -32,12 +40,11 @@ int64_t MemoryNeed(const ServerOptions& options) {
   for (const int64_t part :
        {std::max(SaturatingSum(options.max_queue_bytes, options.max_queue_bytes / 10 * 4),
                  SaturatingProduct({kRequestBytes, options.max_queue_requests})),
-        options.max_queue_bytes / 4,  // actions of sessions that wait for an earlier one
-        options.max_reply_bytes,
-        SaturatingSum(options.max_cache_bytes,
-                      std::max(options.max_cache_bytes / 4, kLeastCacheSlack)),
-        options.max_cache_bytes / 8,  // options and tables of sessions, which are no pages
-        SaturatingProduct({kUploads, options.max_message_bytes}),
+        MaxWaitingBytes(options), options.max_reply_bytes,
+        static_cast<int64_t>(
+            std::min(KvMemory::MostMappedBytes(static_cast<size_t>(options.max_cache_bytes)),
+                     size_t{std::numeric_limits<int64_t>::max()})),
+        MaxTableBytes(options), SaturatingProduct({kUploads, options.max_message_bytes}),
         SaturatingProduct({per_connection, options.connections.max_connections})}) {
     sum = SaturatingSum(sum, part);
   }

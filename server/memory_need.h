@@ -8,6 +8,11 @@
 
 namespace attention {
 
+/// Returns the maximum memory of the actions of sessions that wait for an earlier one.
+int64_t MaxWaitingBytes(const ServerOptions& options);
+/// Returns the maximum memory of the options and tables of sessions, which are no pages.
+int64_t MaxTableBytes(const ServerOptions& options);
+
 /// Returns the bytes that the limits allow the server besides its models, by the table "Memory" of
 /// deploy/README.md.
 int64_t MemoryNeed(const ServerOptions& options);

@@ -15,6 +15,7 @@
 #include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
+#include "server/memory_need.h"
 #include "server/security/exposure.h"
 #include "server/services/calls/message_limits.h"
 #include "server/services/calls/unknown_call.h"
@@ -68,9 +69,6 @@ std::unique_ptr<ModelLoader> MakeLoader(const ServerOptions& options, ModelRepos
   return std::make_unique<ModelLoader>(loader, models, health);
 }
 
-// The minimum for tables of sessions, so that small caches have sessions too.
-constexpr int64_t kMinTableBytes = int64_t{1} << 20;
-
 // Ignores the error of a default listener whose address is taken: the server starts without it.
 absl::Status WithoutDefault(bool is_default, const absl::Status& status) {
   if (!is_default || !absl::IsUnavailable(status)) {
@@ -91,8 +89,8 @@ ServerState::ServerState(const ServerOptions& given)
       observer(given.logged_requests),
       sessions({.max_sessions = given.max_sessions,
                 .max_cache_bytes = given.max_cache_bytes,
-                .max_waiting_bytes = given.max_queue_bytes / 4,
-                .max_table_bytes = std::max(given.max_cache_bytes / 8, kMinTableBytes),
+                .max_waiting_bytes = MaxWaitingBytes(given),
+                .max_table_bytes = MaxTableBytes(given),
                 .max_prefix_bytes = given.prefix_cache_bytes}),
       idle(given.session_idle_timeout > absl::ZeroDuration() ? given.session_idle_timeout
                                                              : absl::InfiniteDuration()),

@@ -7,15 +7,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace attention {
-namespace {
 
-/// Returns how much memory the slabs of a budget may take.
-size_t MostMappedBytes(size_t max_bytes) {
+size_t KvMemory::MostMappedBytes(size_t max_bytes) {
   const size_t more = std::max(max_bytes / 4, size_t{256} << 20);
   return max_bytes + std::min(more, std::numeric_limits<size_t>::max() - max_bytes);
 }
-
-}  // namespace
 
 /// Returns whether another slab may be mapped, and returns unused ones to the system for it.
 bool KvMemory::MakesRoomFor(size_t slab_bytes) {

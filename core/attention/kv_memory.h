@@ -52,6 +52,10 @@ class KvMemory {
         may_take_(may_take),
         holder_(std::move(holder)) {}
 
+  /// Returns how much memory the slabs of a budget of `max_bytes` may take: those of many page
+  /// sizes may be used in part.
+  static size_t MostMappedBytes(size_t max_bytes);
+
   size_t max_bytes() const { return max_bytes_; }
   size_t used_bytes() const { return used_bytes_; }
   /// Returns the bytes of all slabs. REQUIRES: this is no part of another budget.

@@ -24,6 +24,11 @@ TEST(MemoryNeedTest, IsTheSumOfTheLimits) {
   EXPECT_EQ(MemoryNeed(other) - MemoryNeed(options), (512 - 140) * kMiB);
   other.tls_certificate = "cert.pem";
   EXPECT_EQ(MemoryNeed(other) - MemoryNeed(options), (512 - 140) * kMiB + 1024 * 61'000);
+  ServerOptions few = options;
+  few.max_cache_bytes = kMiB;
+  EXPECT_EQ(MemoryNeed(few) - MemoryNeed(options), (1 + 1 - 32 - 4) * kMiB) << "1 MiB of tables";
+  few.max_cache_bytes = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(MemoryNeed(few), few.max_cache_bytes);
   ServerOptions many = options;
   many.max_cache_bytes = 2048 * kMiB;
   EXPECT_EQ(MemoryNeed(many) - MemoryNeed(options), (2048 + 512 + 256 - 32 - 256 - 4) * kMiB);
