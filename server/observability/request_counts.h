@@ -63,8 +63,8 @@ class RequestCounter {
   /// Returns the counts by name and version.
   std::map<std::pair<std::string, int64_t>, RequestCounts> by_model() const;
 
-  /// The labels of the metrics: rpc, model and code. At most kMaxSeries versions of models have
-  /// their own series; further models share the label kOtherModels.
+  /// The labels of the metrics: rpc, model and code. Once there are kMaxSeries series,
+  /// further ones of models share the label kOtherModels.
   using Key = std::tuple<std::string_view, std::string, absl::StatusCode>;
   std::map<Key, RequestSeries> series() const;
   /// Returns the number of refused requests by reason.

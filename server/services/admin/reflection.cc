@@ -3,10 +3,13 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/mutex.h"
 
 namespace attention {
 namespace {
@@ -28,15 +31,28 @@ void SetError(absl::StatusCode code, const std::string& text, ServerReflectionRe
   error.set_error_message(text);
 }
 
+// Returns the file as a FileDescriptorProto. Each is encoded once in the life of the process: a
+// request of 30 bytes asks for all of them. There are as many as the generated pool has.
+const std::string& Encoded(const FileDescriptor& file) {
+  static Mutex mutex;
+  static std::map<const FileDescriptor*, std::string> files;
+  MutexLock lock(mutex);
+  const auto found = files.find(&file);
+  if (found != files.end()) {
+    return found->second;  // which later files do not move
+  }
+  google::protobuf::FileDescriptorProto proto;
+  file.CopyTo(&proto);
+  return files.emplace(&file, proto.SerializeAsString()).first->second;
+}
+
 // Adds the file and its imports, each once, in the order in which they are found.
 void AddFile(const FileDescriptor& file, std::set<const FileDescriptor*>& added,
              ServerReflectionResponse& response) {
   if (!added.insert(&file).second) {
     return;
   }
-  google::protobuf::FileDescriptorProto proto;
-  file.CopyTo(&proto);
-  response.mutable_file_descriptor_response()->add_file_descriptor_proto(proto.SerializeAsString());
+  response.mutable_file_descriptor_response()->add_file_descriptor_proto(Encoded(file));
   for (int i = 0; i < file.dependency_count(); ++i) {
     AddFile(*file.dependency(i), added, response);
   }

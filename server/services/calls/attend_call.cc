@@ -200,10 +200,10 @@ void AttendCall::EndWith(const grpc::ByteBuffer& last_message) {
 }
 
 void AttendCall::EndWith(const absl::Status& error) {
-  if (absl::IsInvalidArgument(error) && !lacks_message_) {  // CountCall has counted that
-    environment_.access.CountWrong(context_);
-  }
   End([&] {
+    if (absl::IsInvalidArgument(error) && !lacks_message_) {  // CountCall has counted that
+      environment_.access.CountWrong(context_);
+    }
     record_.status = error;
     AddRefusalTrailers(error, context_);
     const grpc::Status status = ToGrpcStatus(error);

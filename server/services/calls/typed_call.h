@@ -113,7 +113,9 @@ class TypedCall final : public MessageReceiver,
   void Send(const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) {
       const grpc::Status status = ToGrpcStatus(reply.status());
-      method_.calls.observer.OnEnd(RecordOf(context_, method_.name, arrival_, reply.status()));
+      if (!std::exchange(is_counted_, true)) {  // Send may come again if it throws below
+        method_.calls.observer.OnEnd(RecordOf(context_, method_.name, arrival_, reply.status()));
+      }
       AddRefusalTrailers(reply.status(), context_);
       on_finish_.ArmFor([&](void* tag) { stream_.Finish(status, tag); });
       return;
@@ -210,6 +212,7 @@ class TypedCall final : public MessageReceiver,
   bool is_admitted_ = false;
   std::atomic<bool> has_end_ = false;
   std::atomic<bool> is_sending_ = false;
+  bool is_counted_ = false;
   std::atomic<bool> is_cancelled_ = false;
 };
 
