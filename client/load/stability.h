@@ -39,7 +39,7 @@ struct Stability {
 };
 
 /// Divides the series into windows of length `window`, rounded to whole slices, and leaves out an
-/// incomplete last window. What lies beyond `length` was not measured whole.
+/// incomplete last window. What lies beyond `length` was not measured whole, unless it is all.
 Stability JudgeStability(const TimeSeries& series, absl::Duration window, const StabilityRule& rule,
                          absl::Duration length = absl::InfiniteDuration());
 
