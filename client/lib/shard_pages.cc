@@ -170,13 +170,16 @@ void ShardPages::Grow(int64_t new_tokens) {
 }
 
 void ShardPages::TakeBack() {
-  for (const ShardPage& page : pages_) {
+  for (ShardPage& page : pages_) {
     ShardServer& server = servers_[page.server];
-    // A server that cannot do this is lost, or has not added anything.
     if (page.tokens == 0) {
       server.ReleasePage(page.sequence).IgnoreError();
     } else if (page.tokens < page_tokens_ && !page.is_missing) {
-      server.TruncatePage(page.sequence, page.tokens).IgnoreError();
+      // A server that refuses may hold a token more than is counted: the page is given up.
+      page.is_missing = !server.TruncatePage(page.sequence, page.tokens).ok();
+      if (page.is_missing) {
+        server.ReleasePage(page.sequence).IgnoreError();
+      }
     }
   }
   std::erase_if(pages_, [](const ShardPage& page) { return page.tokens == 0; });

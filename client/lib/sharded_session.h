@@ -51,8 +51,9 @@ struct ShardFailure {
 /// server takes in a message, however many a call has.
 ///
 /// After a call that fails, the sequence has as many tokens as before. A server whose stream breaks
-/// is lost, and its tokens are missing: Step and Append are UNAVAILABLE, and name server and range,
-/// until AppendRange has brought those tokens to a server. Tokens elsewhere stay where they are. A
+/// is lost, and its tokens are missing, as are those of a page from which a server did not take new
+/// tokens back: Step and Append are UNAVAILABLE, and name server and range, until AppendRange has
+/// brought those tokens to a server. Tokens elsewhere stay where they are. A
 /// server that cannot be reached when its first page is due is passed over. failures() names both;
 /// they are tried again when all others are full.
 class ShardedSession {

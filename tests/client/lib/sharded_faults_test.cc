@@ -253,6 +253,24 @@ TEST_F(ShardedFaultsTest, AServerThatBreaksWhileTokensAreTakenBackIsLost) {
   EXPECT_THAT(session->missing(), ElementsAre(ShardRange{kFaultPage, 10, second.address()}));
 }
 
+// The server may hold a token more than is counted.
+TEST_F(ShardedFaultsTest, APageThatCannotBeTakenBackIsMissing) {
+  PageServer first;
+  PageServer second(
+      [](const v1::DecodeRequest& request) {
+        return request.has_truncate() ? grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "busy")
+                                      : grpc::Status::OK;
+      },
+      /*output_dtype=*/v1::BF16);
+  const auto session = Open({ShardOn(first.address(), 1), ShardOn(second.address(), 1)});
+  ASSERT_THAT(Append(*session, kFaultPage + 10), IsOk());
+  EXPECT_FALSE(Step(*session, 1).ok());
+  EXPECT_THAT(session->missing(), ElementsAre(ShardRange{kFaultPage, 10, second.address()}));
+  EXPECT_THAT(session->AppendRange(kFaultPage, Rows(10), Rows(10), ShardOn(second.address(), 1)),
+              IsOk());
+  EXPECT_THAT(session->missing(), IsEmpty());
+}
+
 TEST_F(ShardedFaultsTest, LongCallsAreSentInSteps) {
   PageServer server;
   const auto session = Open({ShardOn(server.address(), 0)});
