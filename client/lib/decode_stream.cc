@@ -20,13 +20,15 @@ namespace {
 
 SessionState StateOf(const v1::DecodeResult& result) { return {result.length(), result.usage()}; }
 
-/// Joins the parts of the answer to a step. INVALID_ARGUMENT for an input that does not hold
-/// together.
-absl::StatusOr<StreamAssembler> AssemblerOf(const StepRequest& step) {
+/// Joins the parts of the answer to a step; `open` opened the session. INVALID_ARGUMENT for an
+/// input that does not hold together.
+absl::StatusOr<StreamAssembler> AssemblerOf(const StepRequest& step, const v1::OpenSession& open) {
   AttendRequest request;
+  request.options = open.options();
   request.input = step.input;
   request.model_output = step.model_output;
-  return StreamAssembler::Create(request, step.top_logits == 0 && !step.no_output);
+  return StreamAssembler::Create(request, step.top_logits == 0 && !step.no_output,
+                                 /*has_options=*/open.resume_token().empty());
 }
 
 absl::Status StatusOf(const v1::DecodeResult& result) {
@@ -38,8 +40,23 @@ absl::Status StatusOf(const v1::DecodeResult& result) {
   return status;
 }
 
-absl::StatusOr<StepResult> FinishStep(StreamAssembler& assembler, v1::DecodeResult& result) {
+/// Checks the largest logits, of which a step asked for `most`.
+absl::Status CheckTopLogits(int64_t most, const v1::DecodeResult& result) {
+  const int64_t found = result.has_top_logits() ? result.top_logits().ids_size() : 0;
+  const bool is_asked = most > 0;
+  if ((found > 0) != is_asked || found > most ||
+      result.top_logits().logits_size() != result.top_logits().ids_size()) {
+    return MalformedAnswer("top_logits: expected ", is_asked ? absl::StrCat("1 to ", most) : "no",
+                           " ids and as many logits, found ", found, " and ",
+                           result.top_logits().logits_size());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepResult> FinishStep(StreamAssembler& assembler, int64_t top_logits,
+                                      v1::DecodeResult& result) {
   StepResult step;
+  RETURN_IF_ERROR(CheckTopLogits(top_logits, result));
   RETURN_IF_ERROR(assembler.Finish(step.answer));
   step.answer.summary = result.summary();
   step.session = StateOf(result);
@@ -55,6 +72,7 @@ struct DecodeStream::State {
   /// A step under way.
   struct SentStep {
     StreamAssembler assembler;
+    int64_t top_logits = 0;
     std::optional<absl::StatusOr<StepResult>> answer = {};
   };
 
@@ -121,7 +139,7 @@ struct DecodeStream::State {
   /// Checks that the server would read a message of this size: a larger one ends the stream.
   absl::Status CheckSize(const grpc::ByteBuffer& request) const {
     const int64_t most = opened.max_message_bytes();
-    return most == 0 || static_cast<int64_t>(request.Length()) <= most
+    return most <= 0 || static_cast<int64_t>(request.Length()) <= most
                ? absl::OkStatus()
                : absl::ResourceExhaustedError(absl::StrCat(
                      "message of an action: expected at most ", most,
@@ -188,7 +206,7 @@ struct DecodeStream::State {
       step.answer = refused;
       return absl::OkStatus();
     }
-    step.answer = FinishStep(step.assembler, *message.result);
+    step.answer = FinishStep(step.assembler, step.top_logits, *message.result);
     return step.answer->ok() ? absl::OkStatus() : Break(step.answer->status());
   }
 
@@ -200,6 +218,7 @@ struct DecodeStream::State {
   /// The steps under way; their ids end with `last_id`.
   std::vector<SentStep> sent;
   absl::Status broken;
+  v1::OpenSession session;
   v1::DecodeResult opened;
 };
 
@@ -214,6 +233,7 @@ absl::StatusOr<std::unique_ptr<DecodeStream>> DecodeStream::Open(const DecodeStr
   auto state = std::make_unique<State>(options, channel);
   v1::DecodeRequest request;
   *request.mutable_open() = open;
+  state->session = open;
   ASSIGN_OR_RETURN(state->opened, state->ActWithoutParts(request));
   return std::unique_ptr<DecodeStream>(new DecodeStream(std::move(state)));
 }
@@ -231,12 +251,12 @@ absl::StatusOr<StepResult> DecodeStream::Step(const StepRequest& step, int64_t s
 absl::Status DecodeStream::SendStep(const StepRequest& step, int64_t sequence) {
   ASSIGN_OR_RETURN(const grpc::ByteBuffer bytes,
                    EncodeStep({.id = state_->last_id + 1, .sequence = sequence}, step));
-  ASSIGN_OR_RETURN(StreamAssembler assembler, AssemblerOf(step));
+  ASSIGN_OR_RETURN(StreamAssembler assembler, AssemblerOf(step, state_->session));
   RETURN_IF_ERROR(state_->broken);
   RETURN_IF_ERROR(state_->CheckSize(bytes));
   RETURN_IF_ERROR(state_->Send(bytes));
   ++state_->last_id;
-  state_->sent.push_back({std::move(assembler)});
+  state_->sent.push_back({std::move(assembler), step.top_logits});
   return absl::OkStatus();
 }
 
@@ -284,9 +304,11 @@ absl::Status DecodeStream::Close() {
   if (state_->duplex.Read(bytes, state_->deadline)) {
     return state_->Break(MalformedAnswer("a message after the last reply"));
   }
-  const absl::Status status = state_->duplex.Finish(state_->deadline);
+  if (!state_->duplex.Finish(state_->deadline).ok()) {
+    return state_->BreakWithStatus();
+  }
   state_->broken = absl::FailedPreconditionError("the session was closed");
-  return status;
+  return absl::OkStatus();
 }
 
 }  // namespace attention

@@ -50,8 +50,9 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
 }  // namespace
 
 absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request,
-                                                        bool has_output) {
+                                                        bool has_output, bool has_options) {
   StreamAssembler assembler;
+  assembler.has_options_ = has_options;
   assembler.has_output_ = has_output;
   assembler.model_output_ = request.model_output;
   assembler.weights_choice_ = request.weights_choice;
@@ -174,11 +175,23 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
 absl::Status StreamAssembler::Add(const ScoresBlock& block) {
   ASSIGN_OR_RETURN(Sequence* const sequence, Find(block.block.sequence));
   ASSIGN_OR_RETURN(HeadRows<float>::Block rows, RowsOf(block));
-  if (block.kind == ScoresBlock::Kind::kLayerWeights) {
+  const bool is_layer = block.kind == ScoresBlock::Kind::kLayerWeights;
+  if (is_layer) {
     ASSIGN_OR_RETURN(rows.head, ChosenHead(block));
+  } else if (has_options_ && !asked_.contains(block.kind)) {
+    return MalformedAnswer(NameOf(block.kind), ": expected none, which were not asked for");
+  } else if (query_heads_ > 0 && block.head >= query_heads_) {
+    return WrongIndex("head of scores", query_heads_, block.head);
   }
   HeadRows<float>& heads = sequence->scores[{block.kind, block.layer}];
   RETURN_IF_ERROR(heads.Add(rows, NameOf(block.kind)));
+  const SequenceSpan& span = sequence->span;  // weights of an encoder have the rows of the memory
+  const int64_t most = is_layer ? std::max(span.query_len, span.kv_len) : span.query_len;
+  const int64_t end = rows.first_row + block.block.rows.shape()[0];
+  if (end > most) {
+    return MalformedAnswer("rows of a head of ", NameOf(block.kind), ": expected at most ", most,
+                           ", found ", end);
+  }
   return block.kind == ScoresBlock::Kind::kTopWeights
              ? sequence->top_keys.Add({rows.head, rows.first_row, rows.width, block.keys},
                                       "their keys")
@@ -244,6 +257,13 @@ absl::Status StreamAssembler::FinishScores(const Sequence& sequence, AttendResul
   constexpr ScoresKey kLogSumExp = {ScoresBlock::Kind::kLogSumExp, 0};
   constexpr ScoresKey kTopWeights = {ScoresBlock::Kind::kTopWeights, 0};
   const int64_t rows = sequence.span.query_len, keys = sequence.span.kv_len;
+  for (const ScoresKey& key : {kWeights, kLogSumExp, kTopWeights}) {
+    // Tables without elements do not come.
+    if (asked_.contains(key.first) && sequence.scores.count(key) == 0 && rows > 0 &&
+        (keys > 0 || key == kLogSumExp)) {
+      return MalformedAnswer(NameOf(key.first), ": expected those that were asked for, found none");
+    }
+  }
   if (NumHeads(kWeights) > 0) {
     ASSIGN_OR_RETURN(result.weights.emplace_back(), Joined(sequence, kWeights, rows, keys));
   }

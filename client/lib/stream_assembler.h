@@ -21,9 +21,11 @@ namespace attention {
 class StreamAssembler {
  public:
   /// Makes an assembler for the answer to `request`, which it does not keep. Without `has_output`,
-  /// as for a step with no_output, it accepts only tokens. Errors are those of SequencesOf.
+  /// as for a step with no_output, it accepts only tokens. Without `has_options`, as for a step of
+  /// a resumed session, whose options the server knows alone, it accepts any scores. Errors are
+  /// those of SequencesOf.
   static absl::StatusOr<StreamAssembler> Create(const AttendRequest& request,
-                                                bool has_output = true);
+                                                bool has_output = true, bool has_options = true);
 
   /// Adds a block. INTERNAL for a block that does not continue its sequence or does not fit the
   /// answer, and for a summary.
@@ -72,6 +74,7 @@ class StreamAssembler {
   /// The heads of query_key_value, in an answer without rows: whose scores are asked for.
   int64_t query_heads_ = 0;
   std::set<ScoresBlock::Kind> asked_;
+  bool has_options_ = true;
   std::vector<v1::TokenizedText> tokens_;  // of texts
   bool is_laid_out_ = false;
   Shape leading_;  // {B, S}, {T} or {N}

@@ -58,8 +58,8 @@ Stability JudgeStability(const TimeSeries& series, absl::Duration window, const 
       std::max<int64_t>(1, std::llround(absl::FDivDuration(window, series.slice())));
   Stability stability{.window = slices_per_window * series.slice()};
   Values rates, latencies;
-  const int64_t slices = std::min<int64_t>(std::ssize(series.slices()),
-                                           std::max<int64_t>(1, length / series.slice()));
+  const int64_t slices =
+      std::min<int64_t>(std::ssize(series.slices()), std::max<int64_t>(1, length / series.slice()));
   for (int64_t end = slices_per_window; end <= slices; end += slices_per_window) {
     TimeSlice sum;
     for (int64_t i = end - slices_per_window; i < end; ++i) {

@@ -36,10 +36,7 @@ absl::StatusOr<Generation::Token> Generation::Step(decltype(AttendRequest::input
   ASSIGN_OR_RETURN(const StepResult result,
                    stream_.Step({.input = std::move(input), .top_logits = sampler_.num_logits()}));
   length_ = result.session.length;
-  const v1::TopLogits top = result.top_logits.value_or(v1::TopLogits());
-  if (top.ids().empty() || top.ids_size() != top.logits_size()) {
-    return absl::InternalError("malformed answer: a step without the requested logits");
-  }
+  const v1::TopLogits& top = *result.top_logits;  // which Step has checked
   const int chosen = sampler_.Choose(top);
   return Token{top.ids(chosen), chosen < top.tokens_size() ? top.tokens(chosen) : ""};
 }

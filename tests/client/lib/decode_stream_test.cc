@@ -94,6 +94,16 @@ TEST_F(DecodeStreamTest, AStepMayWantNoOutputOrLogitsAlone) {
   EXPECT_THAT(logits->top_logits->ids(), ElementsAre(3));
 }
 
+TEST_F(DecodeStreamTest, LogitsThatDoNotComeEndTheSession) {
+  const auto stream = Open("ids");
+  const Tensor prompt = Values({1, 2});
+  EXPECT_THAT(
+      stream->Step({.input = HiddenStatesInput{&prompt}, .top_logits = 1}),
+      StatusIs(absl::StatusCode::kInternal,
+               HasSubstr("top_logits: expected 1 to 1 ids and as many logits, found 1 and 0")));
+  EXPECT_FALSE(stream->status().ok());
+}
+
 TEST_F(DecodeStreamTest, ARefusedActionLeavesTheSessionUsable) {
   const auto stream = Open("fake");
   const Tensor prompt = Values({1, 2});

@@ -46,6 +46,15 @@ class StreamAssemblerTest : public ::testing::Test {
     assembler_.emplace(*StreamAssembler::Create(request_));
   }
 
+  /// Begins again with a request for these scores.
+  void Ask(std::initializer_list<Kind> kinds) {
+    for (const Kind kind : kinds) {
+      kind == Kind::kWeights ? request_.options.set_return_weights(true)
+                             : request_.options.set_return_log_sum_exp(true);
+    }
+    assembler_.emplace(*StreamAssembler::Create(request_));
+  }
+
   Tensor input_;
   AttendRequest request_;
   std::optional<StreamAssembler> assembler_;
@@ -170,6 +179,7 @@ TEST_F(StreamAssemblerTest, MissesRowsThatNeverCame) {
 }
 
 TEST_F(StreamAssemblerTest, PutsTheHeadsOfEachSequenceTogether) {
+  Ask({Kind::kWeights});
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   // Heads interleaved block by block, as a causal stream sends them.
@@ -190,6 +200,7 @@ TEST_F(StreamAssemblerTest, PutsTheHeadsOfEachSequenceTogether) {
 }
 
 TEST_F(StreamAssemblerTest, MissesWeightsThatNeverCame) {
+  Ask({Kind::kWeights});
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Filled({2, 3}, 0.1f)})), IsOk());
@@ -200,7 +211,7 @@ TEST_F(StreamAssemblerTest, MissesWeightsThatNeverCame) {
 
 TEST_F(StreamAssemblerTest, PutsLogSumExpAndLargestWeightsTogether) {
   request_.options.set_weights_top_k(2);
-  assembler_.emplace(*StreamAssembler::Create(request_));
+  Ask({Kind::kLogSumExp});
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({2}, 1.5f)})), IsOk());
@@ -227,12 +238,13 @@ TEST_F(StreamAssemblerTest, PutsLogSumExpAndLargestWeightsTogether) {
 }
 
 TEST_F(StreamAssemblerTest, MissesLogSumExpThatNeverCame) {
+  Ask({Kind::kLogSumExp});
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({3}, 1.5f)})), IsOk());
-  EXPECT_THAT(
-      assembler_->Finish(result_),
-      StatusIs(absl::StatusCode::kInternal, HasSubstr("elements of a head of log-sum-exp")));
+  EXPECT_THAT(assembler_->Finish(result_),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("log-sum-exp: expected those that were asked for, found none")));
 }
 
 v1::TokenizedText Tokens(const std::vector<int32_t>& ids) {
@@ -325,6 +337,7 @@ TEST_F(StreamAssemblerTest, MissesWeightsOfALayerThatNeverCame) {
 }
 
 TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
+  Ask({Kind::kWeights});
   EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 1, {0, 0, Filled({1, 3}, 0.1f)})),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("head")));
   EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 1, Filled({1, 3}, 0.1f)})),
@@ -333,6 +346,7 @@ TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {
 
 // Products of extents that a server chose must not overflow, nor ask for memory that nobody has.
 TEST_F(StreamAssemblerTest, RefusesExtentsThatNoMemoryHolds) {
+  Ask({Kind::kWeights});
   constexpr int64_t kHuge = int64_t{1} << 62;
   EXPECT_THAT(
       assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Tensor(Dtype::kF32, {0, kHuge})})),
@@ -349,13 +363,61 @@ TEST_F(StreamAssemblerTest, RefusesExtentsThatNoMemoryHolds) {
 
 TEST_F(StreamAssemblerTest, RefusesScoresOfSequencesWithoutRows) {
   request_.input = HiddenStatesInput{&input_, {3, 0}, nullptr, {}};
-  assembler_.emplace(*StreamAssembler::Create(request_));
+  Ask({Kind::kLogSumExp});
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({3}, 1.5f)})), IsOk());
-  ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {1, 0, Filled({2}, 1.5f)})), IsOk());
-  EXPECT_THAT(assembler_->Finish(result_),
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {1, 0, Filled({2}, 1.5f)})),
               StatusIs(absl::StatusCode::kInternal,
-                       HasSubstr("elements of a head of log-sum-exp: expected 0, found 2")));
+                       HasSubstr("rows of a head of log-sum-exp: expected at most 0, found 2")));
+}
+
+// A server could otherwise fill the memory of its client until the deadline.
+TEST_F(StreamAssemblerTest, RefusesScoresThatNobodyAskedForOrBeyondTheRows) {
+  Ask({Kind::kWeights});
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 0, {0, 0, Filled({3}, 1.5f)})),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("log-sum-exp: expected none")));
+  ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Filled({3, 3}, 0.1f)})), IsOk());
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 3, Filled({1, 3}, 0.1f)})),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("rows of a head of weights: expected at most 3, found 4")));
+}
+
+TEST_F(StreamAssemblerTest, TakesTheScoresThatAResumedSessionWasOpenedWith) {
+  assembler_.emplace(
+      *StreamAssembler::Create(request_, /*has_output=*/true, /*has_options=*/false));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  for (const int64_t sequence : {0, 1}) {
+    ASSERT_THAT(assembler_->Add(
+                    Scores(Kind::kLogSumExp, 0, 0, {sequence, 0, Filled({3 - sequence}, 1.5f)})),
+                IsOk());
+  }
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  EXPECT_EQ(result_.log_sum_exp.size(), 2u);
+}
+
+TEST_F(StreamAssemblerTest, MissesScoresOfWhichNothingCame) {
+  for (const Kind kind : {Kind::kWeights, Kind::kLogSumExp}) {
+    request_.options.Clear();
+    Ask({kind});
+    ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
+    ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+    EXPECT_THAT(assembler_->Finish(result_),
+                StatusIs(absl::StatusCode::kInternal,
+                         HasSubstr("expected those that were asked for, found none")));
+  }
+}
+
+TEST_F(StreamAssemblerTest, TheHeadsOfScoresAreThoseOfTheQuery) {
+  const Tensor rows = Filled({1, 2, 4}, 1);
+  request_.input = QueryKeyValueInput{.query = &rows, .key = &rows, .value = &rows};
+  Ask({Kind::kLogSumExp});
+  for (const int64_t head : {0, 1}) {
+    ASSERT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, head, {0, 0, Filled({1}, 1)})), IsOk());
+  }
+  EXPECT_THAT(assembler_->Add(Scores(Kind::kLogSumExp, 0, 2, {0, 0, Filled({1}, 1)})),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("head of scores: expected one of 2, counted from 0, found 2")));
 }
 
 // The answer of Attend has a width even without rows.
