@@ -6,6 +6,7 @@ import signal
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import weakref
 
 import attend
@@ -159,6 +160,21 @@ class ShardedSessionTest(unittest.TestCase):
         self.assertEqual([(one.first, one.count) for one in session.held()], [(0, PAGE), (PAGE, 10)])
         # A fork has the lowest number that is free: nothing but the page is left.
         self.assertEqual([server.session.fork() for server in session._pages.servers], [2, 2])
+
+    def test_a_page_that_keeps_tokens_of_a_failed_call_is_missing(self):
+        session = self.fill(self.open(1, None), PAGE + 10)
+        refused = attend.ResourceExhausted("not now")
+        first, second = (server.session for server in session._pages.servers)
+        with unittest.mock.patch.object(first, "step", side_effect=refused):
+            with unittest.mock.patch.object(second, "truncate", side_effect=refused):
+                with self.assertRaisesRegex(attend.Unavailable, "lost: tokens 2048 to 2057 of server"):
+                    self.step(session)
+        self.assertEqual(second.fork(), 1, "the page is released")
+        self.assertEqual(session.missing(), [attend.ShardRange(PAGE, 10, self.clients[1].name)])
+        self.assertEqual(session.failures(), {})
+        session.append_range(PAGE, K[PAGE : PAGE + 10], V[PAGE : PAGE + 10], self.clients[1])
+        whole = self.fill(self.open(None), PAGE + 10)
+        np.testing.assert_array_equal(self.step(session).output, self.step(whole).output)
 
     def test_pages_that_do_not_come_back_are_released(self):
         small = self.add_server(f"--max-cache-bytes={PAGE * 2 * (16 + 8) * 4}")

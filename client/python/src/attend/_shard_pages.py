@@ -36,10 +36,11 @@ class Page:
     server: Server
     session: Session  # of the server when the page was made; a server that was lost and is back has another
     sequence: int
+    lost: bool = False  # whether the server kept tokens that it should have removed
 
     @property
     def is_missing(self) -> bool:
-        return self.session.broken is not None
+        return self.lost or self.session.broken is not None
 
 
 class ShardPages:
@@ -165,8 +166,9 @@ class ShardPages:
         return ranges
 
     def take_back(self, fresh: Sequence[Page]) -> None:
-        """Removes the pages `fresh`, and what a call added to others that did not end, on servers that are not lost."""
-        # A server that cannot do this is lost, or has not added anything.
+        """Removes the pages `fresh`, and what a call added to others that did not end, on servers that are not lost.
+
+        A page from which a server does not remove tokens is lost: its answers would be those of other tokens."""
         for page in fresh:
             _ignoring_errors(page.session.release, page.sequence)
         for number, page in enumerate(self.pages):
@@ -174,7 +176,11 @@ class ShardPages:
             if tokens == 0:
                 _ignoring_errors(page.session.release, page.sequence)
             elif tokens < self.page_tokens and not page.is_missing:
-                _ignoring_errors(page.session.truncate, tokens, page.sequence)
+                try:
+                    page.session.truncate(tokens, page.sequence)
+                except AttendError:
+                    page.lost = True
+                    _ignoring_errors(page.session.release, page.sequence)
         self.pages = [page for number, page in enumerate(self.pages) if self.tokens_of(number) > 0]
 
 

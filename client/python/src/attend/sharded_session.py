@@ -42,7 +42,8 @@ class ShardedSession:
     of the whole sequence. Rows travel in the dtype of `heads`, if it has one. `timeout` (seconds) is the maximum wait for the answer to an action of a server.
 
     After a call that fails, the sequence has as many tokens as before. A server whose session breaks is lost, and its tokens are
-    missing: step() and append() raise Unavailable, which names both, until append_range() has brought those tokens to a server.
+    missing; so are those of a page from which a server does not remove the tokens of such a call. step() and append() then raise
+    Unavailable, which names tokens and servers, until append_range() has brought those tokens to a server.
     A server that cannot be reached when its first page is due is passed over. failures() names both kinds of servers; they are
     tried again when no other server has room for a page. A call that is interrupted (Ctrl-C) first waits for the answers to what
     it sent; interrupted again, it leaves that to the next call.
