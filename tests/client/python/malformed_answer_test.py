@@ -77,6 +77,40 @@ class MalformedAnswerTest(unittest.TestCase):
             with self.subTest(words), self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
                 self.answers(data).attend(model="demo", **asked)
 
+    def test_scores_have_the_heads_of_the_query(self):
+        def tensor(*shape, dtype=1):
+            return {"dtype": dtype, "shape": shape, "data": bytes(4 * int(np.prod(shape)))}
+
+        rows = np.zeros((3, 8, 2), np.float32)
+        asked = {"query": rows, "key": rows, "value": rows}
+        options = {"return_weights": True, "return_log_sum_exp": True, "weights_top_k": 2}
+        whole = {
+            "output": tensor(3, 8, 2),
+            "weights": [tensor(8, 3, 3)],
+            "log_sum_exp": [tensor(8, 3)],
+            "top_weights": [{"weights": tensor(8, 3, 2), "keys": tensor(8, 3, 2, dtype=5)}],
+        }
+        self.answers(message_class("AttendResponse")(**whole).SerializeToString()).attend(**asked, **options)
+        for kind, one_head, shape, option in (
+            ("weights", tensor(1, 3, 3), "3, any", {"return_weights": True}),
+            ("log_sum_exp", tensor(1, 3), "3", {"return_log_sum_exp": True}),
+            ("top_weights", {"weights": tensor(1, 3, 2), "keys": tensor(1, 3, 2, dtype=5)}, "3, any", {"weights_top_k": 2}),
+        ):
+            answer = message_class("AttendResponse")(output=tensor(3, 8, 2), **{kind: [one_head]}).SerializeToString()
+            words = rf"malformed answer: {kind}: expected \[8, {shape}\], found \[1, "
+            with self.subTest(kind), self.assertRaisesRegex(attend.Internal, words):
+                self.answers(answer).attend(**asked, **option)
+        blocks = [{"rows": {"output": tensor(3, 8, 2)}}, {"log_sum_exp": {"log_sum_exp": tensor(3)}}]
+        words = r"malformed answer: log_sum_exp of a sequence: expected 8 heads of 3 rows, found \[3\]"
+        stream = [message_class("AttendStreamResponse")(**one).SerializeToString() for one in [*blocks, {"summary": {}}]]
+        with self.assertRaisesRegex(attend.Internal, words):
+            self.answers(*stream).attend_stream(**asked, return_log_sum_exp=True).result()
+        decoded = [{"id": 1, "result": {}}, {"id": 2, "parts": blocks, "result": {"length": 3}}]
+        steps = [message_class("DecodeResponse")(**one).SerializeToString() for one in decoded]
+        session = self.decoding(*steps).session(heads={"num_heads": 8, "head_dim": 2}, return_log_sum_exp=True)
+        with self.assertRaisesRegex(attend.Internal, words):
+            session.step(**asked)
+
     def test_messages_after_the_summary(self):
         summary = message_class("AttendStreamResponse")(summary={}).SerializeToString()
         for answers in ([self.rows(), summary, self.rows(first_row=1)], [self.rows(), summary, summary]):

@@ -398,6 +398,10 @@ class MergeTest(unittest.TestCase):
         self.assertEqual(self.merge((np.nan, -np.inf)), (0, -np.inf))
         self.assertTrue(np.isnan(self.merge((np.nan, 0), (2, 1))[0]))
 
+    def test_sums_of_other_heads_are_refused(self):
+        with self.assertRaisesRegex(attend.Internal, r"malformed answer: log_sum_exp: expected \[2, 3\], found \[1, 3\]"):
+            merge([(np.zeros((3, 2, 4), np.float32), np.zeros((1, 3), np.float32))] * 2, None)
+
     def test_sinks_of_any_size_join(self):
         for sink, expected in ((0, 1), (1000, 0), (-1000, 2)):
             self.assertEqual(self.merge((2, 0), sinks=np.array([float(sink)])), (expected, 0))

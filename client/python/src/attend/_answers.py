@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 import numpy as np
 
 from attend import models, results
-from attend._layout import Layout, RowShape, Span, check_shape, layout_of, row_shape
+from attend._layout import Layout, RowShape, Span, check_shape, layout_of, num_heads, row_shape
 from attend._mirror import mirror
 from attend._requests import Request
 from attend._tensors import read
@@ -49,9 +49,10 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
     weights = [_scores(received, weights) for weights in message.weights]
     sums = [_scores(received, sums) for sums in message.log_sum_exp]
     top = [_top_weights(received, top) for top in message.top_weights]
-    _check_tables("weights", spans if options.return_weights else [], weights, (None,))
-    _check_tables("log_sum_exp", spans if options.return_log_sum_exp else [], sums, ())
-    _check_tables("top_weights", spans if options.weights_top_k > 0 else [], [weights for weights, _ in top], (None,))
+    heads = num_heads(asked)
+    _check_tables("weights", spans if options.return_weights else [], heads, weights, (None,))
+    _check_tables("log_sum_exp", spans if options.return_log_sum_exp else [], heads, sums, ())
+    _check_tables("top_weights", spans if options.weights_top_k > 0 else [], heads, [weights for weights, _ in top], (None,))
     layer_weights = [
         results.LayerWeights(table.layer, table.sequence, _scores(received, table.weights)) for table in message.layer_weights
     ]
@@ -74,11 +75,11 @@ def _check_number(what: str, expected: int, found: Sequence[Any]) -> None:
         raise _wrong(f"number of {what}", expected, len(found))
 
 
-def _check_tables(kind: str, spans: Sequence[Span], tables: Sequence[Array], columns: RowShape) -> None:
+def _check_tables(kind: str, spans: Sequence[Span], heads: Optional[int], tables: Sequence[Array], columns: RowShape) -> None:
     """Raises MalformedMessage unless each sequence of `spans` has a table of its rows, [heads, rows, *columns]."""
     _check_number(f"tables of {kind}", len(spans), tables)
     for span, table in zip(spans, tables):
-        check_shape(kind, (), (None, span.query_len, *columns), table.shape)
+        check_shape(kind, (), (heads, span.query_len, *columns), table.shape)
 
 
 def _check_layers(choice: Any, num_sequences: int, tables: Sequence[results.LayerWeights]) -> None:
@@ -251,16 +252,15 @@ class Assembler:
 
     def _heads_of(self, kind: str, is_asked: bool) -> List[Array]:
         """Returns the heads of each sequence joined, or nothing if no block of that kind was asked for or came."""
-        num_heads = max((len(heads) for (of, _, _), heads in self._scores.items() if of == kind), default=0)
-        if num_heads == 0 and not is_asked:
+        most = max((len(heads) for (of, _, _), heads in self._scores.items() if of == kind), default=0)
+        if most == 0 and not is_asked:
             return []
-        if num_heads == 0 and self._request.WhichOneof("input") == "query_key_value":
-            num_heads = self._request.query_key_value.query.shape[-2]
+        known = num_heads(self._request)
         joined = []
         for sequence, span in enumerate(self._laid_out().spans):
             width = min(self._options.weights_top_k, span.kv_len) if kind.startswith("top") else span.kv_len
             empty = (span.query_len,) if kind == "log_sum_exp" else (span.query_len, width)
-            joined.append(self._join((kind, 0, sequence), num_heads, empty))
+            joined.append(self._join((kind, 0, sequence), most if known is None else known, empty))
         return joined
 
     def _layer_weights(self) -> List[results.LayerWeights]:
@@ -268,12 +268,12 @@ class Assembler:
         for sequence, span in enumerate(self._laid_out().spans if self._layers else []):
             for layer in self._layers:
                 found = [heads for key, heads in self._scores.items() if key[:2] == ("layer_weights", layer)]
-                num_heads = max([len(self._heads), *(len(heads) for heads in found)])
+                most = max([len(self._heads), *(len(heads) for heads in found)])
                 # Weights of an encoder's layers have the rows of the memory.
                 first = self._scores.get(("layer_weights", layer, sequence), [])
                 rows = sum(len(part) for part in first[0]) if first else 0
                 empty = (span.kv_len if rows == span.kv_len else span.query_len, span.kv_len)
-                weights = self._join(("layer_weights", layer, sequence), num_heads, empty)
+                weights = self._join(("layer_weights", layer, sequence), most, empty)
                 answer.append(results.LayerWeights(layer, sequence, weights))
         return answer
 

@@ -36,12 +36,16 @@ def row_shape(request: Any) -> RowShape:
     """Returns the extents of an output row, as far as the request tells them."""
     kind = request.WhichOneof("input")
     if kind == "query_key_value":
-        wire = request.query_key_value
-        return (_extent(wire.query.shape, -2), _extent(wire.value.shape, -1))
+        return (num_heads(request), _extent(request.query_key_value.value.shape, -1))
     if kind == "hidden_states" and enum_name("ModelOutput", request.model_output) not in _LOGITS:
         wire = request.hidden_states
         return (_extent((wire.tensor if wire.HasField("tensor") else wire.memory).shape, -1),)
     return (None,)
+
+
+def num_heads(request: Any) -> Optional[int]:
+    """Returns the number of heads of scores; None if the request does not tell it."""
+    return _extent(request.query_key_value.query.shape, -2) if request.WhichOneof("input") == "query_key_value" else None
 
 
 def _extent(shape: Sequence[int], index: int) -> Optional[int]:

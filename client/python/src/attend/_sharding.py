@@ -10,6 +10,7 @@ import numpy as np
 from attend._dlpack import as_array
 from attend._fields import integer, items, number
 from attend._tensors import wire_dtype
+from attend.errors import Internal
 from attend.models import HeadsKeywords
 from attend.results import Array, ShardedResult
 
@@ -17,6 +18,9 @@ from attend.results import Array, ShardedResult
 @np.errstate(all="ignore")  # what a caller's np.seterr says is not meant for this
 def merge(parts: Sequence[Tuple[Any, Any]], sinks: Optional[Array]) -> ShardedResult:
     """Weights outputs [n, H, Dv] by exp(log_sum_exp [H, n]), in double precision and the order of the parts."""
+    for rows, sum_ in parts:
+        if sum_.shape != rows.shape[1::-1]:  # numpy would repeat the sums of one head for all
+            raise Internal(f"malformed answer: log_sum_exp: expected {list(rows.shape[1::-1])}, found {list(sum_.shape)}")
     sums = [np.asarray(sum_, np.float64) for _, sum_ in parts]
     most = np.maximum.reduce(sums)
     most = np.where(np.isneginf(most), 0.0, most)
