@@ -156,6 +156,33 @@ class MalformedAnswerTest(unittest.TestCase):
                     session.step(token_ids=[1, 2, 3])
                 self.assertIsInstance(session.broken, attend.Internal)
 
+    def test_steps_have_the_logits_and_the_parts_that_they_ask_for(self):
+        def parts(kind, shape):
+            return {"parts": [{kind: {kind if kind == "log_sum_exp" else "output": {"dtype": 1, "shape": shape, "data": bytes(8)}}}]}
+
+        def top(ids, logits):
+            return {"result": {"top_logits": {"ids": range(ids), "logits": [0] * logits}}}
+
+        rows, one = parts("rows", [1, 2]), {"top_logits": 1}
+        for words, asked, answer in (
+            ("top_logits: expected 1 to 1 ids and as many logits, found 0 and 0", one, {}),
+            ("top_logits: expected 1 to 1 ids and as many logits, found 0 and 0", one, top(0, 0)),
+            ("top_logits: expected 1 to 1 ids and as many logits, found 2 and 2", one, top(2, 2)),
+            ("top_logits: expected 1 to 3 ids and as many logits, found 2 and 1", {"top_logits": 3}, top(2, 1)),
+            ("top_logits: expected 1 to 3 ids and as many logits, found 1 and 2", {"top_logits": 3}, top(1, 2)),
+            ("top_logits: expected none, found some", {}, {**rows, **top(1, 1)}),
+            ("top_logits: expected none, found some", {"no_output": True}, top(1, 1)),
+            ("parts of a step without output: expected tokens only, found RowBlock", one, {**rows, **top(1, 1)}),
+            ("parts of a step without output: expected tokens only, found RowBlock", {"no_output": True}, rows),
+            ("parts of a step without output: expected tokens only, found LogSumExpBlock", {"no_output": True}, parts("log_sum_exp", [2])),
+        ):
+            decoded = [{"id": 1, "result": {}}, {"id": 2, "result": {}, **answer}]
+            session = self.decoding(*(message_class("DecodeResponse")(**one).SerializeToString() for one in decoded)).session(model="demo")
+            with self.subTest(words, asked=asked):
+                with self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
+                    session.step(token_ids=[1], **asked)
+                self.assertIsInstance(session.broken, attend.Internal)
+
     def test_rows_too_wide_for_the_memory(self):
         stream = self.answers(self.rows()).attend_stream(token_ids=[1], model="demo")
         words = "malformed answer: width of a block: expected one that fits into memory"

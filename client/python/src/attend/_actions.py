@@ -7,7 +7,7 @@ import itertools
 import threading
 from typing import Any, Callable, Generic, List, Mapping, Optional, Set, TypeVar, Union
 
-from attend import results
+from attend import models, results
 from attend._answers import Assembler, read_block
 from attend._fields import integer
 from attend._mirror import mirror
@@ -72,9 +72,9 @@ class Actions:
         request = step_request(hidden_states, keywords)
         request.message.id = next(self._ids)
         step = request.message.step
-        parts = Assembler(step, request.home, self._opening.message.open.options)
         has_output = step.top_logits == 0 and not step.no_output
-        return Action(request, lambda action, result: _step_result(action, result, has_output), parts)
+        parts = Assembler(step, request.home, self._opening.message.open.options, has_output=has_output)
+        return Action(request, lambda action, result: _step_result(action, result, has_output, step.top_logits), parts)
 
     def fork(self, sequence: int, new_sequence: Optional[int]) -> Action[int]:
         sequence = integer(sequence, "sequence")  # before a number is taken
@@ -121,13 +121,15 @@ def _state(_: Any, result: Any) -> results.SessionState:
     return results.SessionState(result.length, mirror(result.usage))
 
 
-def _step_result(action: Action[results.StepResult], result: Any, has_output: bool) -> results.StepResult:
+def _step_result(action: Action[results.StepResult], result: Any, has_output: bool, most_logits: int) -> results.StepResult:
     assert action.parts is not None
+    top_logits = mirror(result.top_logits) if result.HasField("top_logits") else None
+    _check_top_logits(top_logits, most_logits)
     summary = mirror(result.summary)
     answer = action.parts.finish(summary) if has_output else None
     return results.StepResult(
         output=answer.output if answer else None,
-        top_logits=mirror(result.top_logits) if result.HasField("top_logits") else None,
+        top_logits=top_logits,
         tokens=_first(action.parts.tokens),
         weights=_first(answer.weights) if answer else None,
         log_sum_exp=_first(answer.log_sum_exp) if answer else None,
@@ -136,6 +138,15 @@ def _step_result(action: Action[results.StepResult], result: Any, has_output: bo
         usage=mirror(result.usage),
         summary=summary,
     )
+
+
+def _check_top_logits(found: Optional[models.TopLogits], most: int) -> None:
+    """Raises MalformedMessage unless a step that asks for the `most` largest logits has 1 or more; with 0, none."""
+    if most == 0 and found is not None:
+        raise MalformedMessage("top_logits: expected none, found some")
+    ids, logits = (len(found.ids), len(found.logits)) if found is not None else (0, 0)
+    if most > 0 and not 1 <= ids == logits <= most:
+        raise MalformedMessage(f"top_logits: expected 1 to {most} ids and as many logits, found {ids} and {logits}")
 
 
 def _first(values: List[T]) -> Optional[T]:

@@ -140,11 +140,15 @@ def _rows(
 class Assembler:
     """Joins the blocks of a streamed answer. MalformedMessage for a block that does not fit."""
 
-    def __init__(self, request: Any, home: Optional["np.dtype[Any]"], options: Any, choice: Any = None) -> None:
-        """`request` is an AttendRequest or DecodeStep, `home` the dtype of its answer, `choice` its WeightsChoice."""
+    def __init__(
+        self, request: Any, home: Optional["np.dtype[Any]"], options: Any, choice: Any = None, has_output: bool = True
+    ) -> None:
+        """`request` is an AttendRequest or DecodeStep, `home` the dtype of its answer, `choice` its WeightsChoice. Without
+        `has_output` only tokens fit."""
         self._request = request
         self._home = home
         self._options = options
+        self._has_output = has_output
         self._layers = list(choice.layers) if choice is not None else []
         self._heads = list(choice.heads) if choice is not None else []
         texts = len(request.text.texts) if request.WhichOneof("input") == "text" else 0
@@ -159,6 +163,8 @@ class Assembler:
     def add(self, block: results.Block) -> None:
         if isinstance(block, results.TokensBlock):
             self._add_tokens(block)
+        elif not self._has_output:
+            raise _wrong("parts of a step without output", "tokens only", type(block).__name__)
         elif isinstance(block, results.RowBlock):
             self._add_rows(block)
         elif isinstance(block, results.LayerWeightsBlock):
