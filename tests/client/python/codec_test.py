@@ -45,6 +45,11 @@ class WireTest(unittest.TestCase):
             with self.subTest(length), self.assertRaises(MalformedMessage):
                 Received("AttendResponse", data[:length])
 
+    def test_keys_that_protobuf_reads_as_others_are_refused(self):
+        data = bytes([0x9A, 0x80, 0x80, 0x80, 0x10, 4]) + bytes(4)  # field 3 of Tensor, its data, plus 2^32
+        with self.assertRaisesRegex(MalformedMessage, "field: expected a key of 32 bits, found 0x10000001a"):
+            Received("AttendResponse", b"\x0a" + bytes([len(data)]) + data)
+
     def test_bf16_rounds_to_the_nearest_even_and_keeps_what_is_no_number(self):
         values = np.array([1, 1 + 2**-8, 1 + 3 * 2**-8, -1.01, np.inf, -np.inf, 3.4e38, np.nan, 0, 1e-40], np.float32)
         bits = _tensors._to_bf16_bits(values)

@@ -51,6 +51,22 @@ class MalformedAnswerTest(unittest.TestCase):
         tensor = {"dtype": 1, "shape": shape, "data": bytes(4 * int(np.prod(shape)))}
         return message_class("AttendResponse")(output=tensor).SerializeToString()
 
+    def test_answers_to_lengths_that_do_not_fit_the_rows(self):
+        for shape, lengths, words in (
+            ((2, 3, 4), [1], r"2 of 0 to 3, found \[1\]"),
+            ((2, 3, 4), [1, 2, 3], r"2 of 0 to 3, found \[1, 2, 3\]"),
+            ((2, 3, 4), [1, 4], r"2 of 0 to 3, found \[1, 4\]"),
+            ((2, 3, 4), [-1, 2], r"2 of 0 to 3, found \[-1, 2\]"),
+            ((3, 4), [1, 1], r"a sum of 3, found \[1, 1\]"),
+            ((3, 4), [4, -1], r"a sum of 3, found \[4, -1\]"),
+        ):
+            asked = {"hidden_states": np.zeros(shape, np.float32), "lengths": lengths, "model": "demo"}
+            words = f"malformed answer: lengths that the server took: expected {words}"
+            with self.subTest(words), self.assertRaisesRegex(attend.Internal, words):
+                self.answers(self.answer(shape)).attend(**asked)
+            with self.subTest(words, stream=True), self.assertRaisesRegex(attend.Internal, words):
+                self.answers(self.rows()).attend_stream(**asked).result()
+
     def test_parts_of_an_answer_that_do_not_fit_what_was_asked(self):
         def tensor(shape, dtype=1):
             return {"dtype": dtype, "shape": shape, "data": bytes((1 if dtype == 4 else 4) * int(np.prod(shape)))}

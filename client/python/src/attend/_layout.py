@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from typing import Any, List, Optional, Sequence, Tuple
 
 from attend._proto import enum_name
@@ -104,10 +105,18 @@ def _rows_and_keys(request: Any, token_counts: Sequence[int]) -> Tuple[Tuple[int
 
 
 def _cut(leading: Tuple[int, ...], lengths: Sequence[int]) -> Rows:
+    """Returns the sequences of a request. MalformedMessage for lengths that do not fit its rows: a server has to refuse them."""
     if len(leading) == 2:
-        return [(b * leading[1], lengths[b] if lengths else leading[1]) for b in range(leading[0])]
+        number, most = leading
+        lengths = lengths or [most] * number
+        if len(lengths) != number or not all(0 <= length <= most for length in lengths):
+            raise MalformedMessage(f"lengths that the server took: expected {number} of 0 to {most}, found {reprlib.repr(list(lengths))}")
+        return [(sequence * most, length) for sequence, length in enumerate(lengths)]
+    lengths = lengths or leading
+    if min(lengths, default=0) < 0 or sum(lengths) != sum(leading):
+        raise MalformedMessage(f"lengths that the server took: expected a sum of {sum(leading)}, found {reprlib.repr(list(lengths))}")
     rows, first = [], 0
-    for length in lengths or leading:
+    for length in lengths:
         rows.append((first, length))
         first += length
     return rows

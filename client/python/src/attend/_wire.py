@@ -83,6 +83,8 @@ def _swap_payloads(
     while at < len(data):
         field = at
         key, at = _read_varint(data, at)
+        if key >> 32:  # protobuf would read it as that of another field
+            raise MalformedMessage(f"field: expected a key of 32 bits, found {key:#x}")
         end, body = _end_of_field(data, key, at)
         number = key >> 3
         if key & 7 == _LENGTH_DELIMITED and number in paths:
