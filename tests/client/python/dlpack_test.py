@@ -47,6 +47,20 @@ class Float32:
         return self._array.__dlpack__(**keywords)
 
 
+class Refused(Float32):
+    """What torch does for a tensor that requires a gradient, after so many `exports`."""
+
+    def __init__(self, array, exports):
+        super().__init__(array)
+        self._exports = exports
+
+    def __dlpack__(self, **keywords):
+        self._exports -= 1
+        if self._exports < 0:
+            raise BufferError("use tensor.detach()")
+        return super().__dlpack__(**keywords)
+
+
 def rounded(*shape, seed=1):
     """Numbers that bfloat16 has exactly."""
     return (seeded(*shape, seed=seed).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
@@ -77,6 +91,12 @@ class DlpackTest(ServedTest):
     def test_what_cannot_be_taken_says_why(self):
         with self.assertRaisesRegex(TypeError, "hidden_states: expected a tensor on the CPU"):
             self.client.attend(Bfloat16(rounded(2, 512), device=2), model="demo")
+        words = r"expected a tensor that DLPack exports, found one that it does not: use tensor.detach\(\)"
+        x = seeded(2, 512)
+        for exports in (0, 1):  # before numpy's own, and at it
+            for name, rows in (("hidden_states", Refused(x, exports)), ("memory", [x, Refused(x, exports)])):
+                with self.subTest(name, exports=exports), self.assertRaisesRegex(TypeError, f"^{name}: {words}"):
+                    self.client.attend(model="demo", **{name: rows})
         with self.assertRaisesRegex(ValueError, "dtype: expected none or 'bf16' beside bfloat16 rows, found 'fp32'"):
             self.client.attend(Bfloat16(rounded(2, 512)), model="demo", dtype="fp32")
 

@@ -42,7 +42,8 @@ def check_unmasked(value: Any, name: str) -> None:
 def as_array(value: Any, name: str = "tensor") -> "np.ndarray[Any, Any]":
     """Returns a numpy array: a view where numpy can make one, or a copy of the bits of a bfloat16 tensor, as BF16_BITS.
 
-    TypeError for a tensor that is not on the CPU, and for a masked array, whose mask would be lost."""
+    TypeError for a tensor that is not on the CPU, or that DLPack does not export, and for a masked array, whose mask would be
+    lost."""
     check_unmasked(value, name)
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         try:
@@ -51,10 +52,13 @@ def as_array(value: Any, name: str = "tensor") -> "np.ndarray[Any, Any]":
             raise ValueError(f"{name}: expected rows of one length, found lists of several") from None
     if value.__dlpack_device__()[0] != _CPU:
         raise TypeError(f"{name}: expected a tensor on the CPU, found one on another device (.cpu() copies it)")
-    capsule = value.__dlpack__()
-    tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
-    if (tensor.code, tensor.bits) != (_BFLOAT, 16):
-        return np.from_dlpack(value)
+    try:
+        capsule = value.__dlpack__()
+        tensor = _Tensor.from_address(_pointer_of(capsule, b"dltensor"))
+        if (tensor.code, tensor.bits) != (_BFLOAT, 16):
+            return np.from_dlpack(value)
+    except (BufferError, RuntimeError) as error:  # as of torch, for a tensor that requires a gradient
+        raise TypeError(f"{name}: expected a tensor that DLPack exports, found one that it does not: {error}") from None
     return _view(tensor).copy()
 
 
