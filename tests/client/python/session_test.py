@@ -1,15 +1,19 @@
 """Sessions: however a sequence is cut into steps, the answer is that of one request."""
 
+import asyncio
 import concurrent.futures
 import gc
+import itertools
 import random
 import signal
 import unittest
+import unittest.mock
 import weakref
 
 import attend
 import numpy as np
-from support import Server, ServedTest, error_of, eventually, seeded
+from attend._proto import message_class
+from support import FakeServer, Server, ServedTest, error_of, eventually, seeded
 
 
 class SessionTest(ServedTest):
@@ -228,6 +232,51 @@ class SessionTest(ServedTest):
         del session
         gc.collect()
         self.assertTrue(eventually(lambda: self.client.get_statistics().sessions == 0))
+
+
+class RefusedForkTest(unittest.TestCase):
+    """A server that says of 20 numbers that they exist: none but the first few may be tried."""
+
+    def setUp(self):
+        def answer(_, __, context):
+            yield message_class("DecodeResponse")(id=1, result={}).SerializeToString()
+            for count, data in enumerate(context.requests):
+                request = message_class("DecodeRequest").FromString(data)
+                result = {"code": attend.AlreadyExists.code.value[0] if count < 20 else 0}
+                yield message_class("DecodeResponse")(id=request.id, result=result).SerializeToString()
+
+        self.server = FakeServer(answer)
+        self.addCleanup(self.server.stop)
+        # Its time goes on with each look at the clock, from 0 to 300.
+        self.clock = unittest.mock.Mock(monotonic=unittest.mock.Mock(side_effect=itertools.count(0, 50)))
+
+    def fork(self, is_full=False):
+        with attend.Client(self.server.address, timeout=300) as client, client.session(model="demo") as session:
+            session._actions._sequences.update(range(65535 if is_full else 0))
+            with unittest.mock.patch("attend.session.time", self.clock):
+                session.fork()
+
+    async def fork_async(self, is_full=False):
+        async with attend.AsyncClient(self.server.address, timeout=300) as client, client.session(model="demo") as session:
+            session._actions._sequences.update(range(65535 if is_full else 0))
+            with unittest.mock.patch("attend.aio_session.time", self.clock):
+                await session.fork()
+
+    def test_all_attempts_have_one_deadline(self):
+        with self.assertRaises(attend.AlreadyExists):
+            self.fork()
+        self.assertEqual(self.clock.monotonic.call_count, 7)
+
+    def test_all_attempts_of_asyncio_have_one_deadline(self):
+        with self.assertRaises(attend.AlreadyExists):
+            asyncio.run(self.fork_async())
+        self.assertEqual(self.clock.monotonic.call_count, 7)
+
+    def test_no_number_is_tried_that_no_sequence_can_have(self):
+        with self.assertRaises(attend.AlreadyExists):
+            self.fork(is_full=True)
+        with self.assertRaises(attend.AlreadyExists):
+            asyncio.run(self.fork_async(is_full=True))
 
 
 if __name__ == "__main__":

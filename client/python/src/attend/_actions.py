@@ -18,6 +18,7 @@ from attend._wire import MalformedMessage, Received
 from attend.errors import AlreadyExists, AttendError, from_result
 
 T = TypeVar("T")
+_SEQUENCES = 65536  # numbers of sequences, 0 among them
 
 
 class Action(Generic[T]):
@@ -63,6 +64,11 @@ class Actions:
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._sequences: Set[int] = {0}  # those that exist, or may exist once an action under way has ended
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no number is left for a new sequence."""
+        return len(self._sequences) >= _SEQUENCES
 
     def open(self) -> Action[Any]:
         self._opening.message.id = next(self._ids)

@@ -128,11 +128,12 @@ class Session:
 
     def fork(self, sequence: int = 0, new_sequence: Optional[int] = None) -> int:
         """Makes a new sequence with the tokens of `sequence`. Returns its number: `new_sequence`, or the lowest that is free."""
+        deadline = time.monotonic() + self._timeout
         while True:
             try:
-                return self._act(self._actions.fork(sequence, new_sequence))
+                return self._act(self._actions.fork(sequence, new_sequence), deadline)
             except AlreadyExists:  # a session that was resumed has sequences of before
-                if new_sequence is not None:
+                if new_sequence is not None or self._actions.is_full or time.monotonic() >= deadline:
                     raise
 
     def truncate(self, length: int, sequence: int = 0) -> SessionState:
