@@ -249,13 +249,33 @@ class ShardedSessionTest(unittest.TestCase):
             self.step(session)
             session.close()
 
-    def test_failures_do_not_keep_the_callers_arrays(self):
+    def test_a_new_server_that_cannot_be_reached_is_not_added(self):
         session = self.fill(self.open(1), PAGE)
         session._pages.servers[0].session.cancel()
+        with attend.Client("127.0.0.1:1", timeout=TIMEOUT) as nobody, self.assertRaises(attend.Unavailable):
+            session.append_range(0, K[:PAGE], V[:PAGE], nobody)
+        self.assertEqual(list(session.failures()), [self.clients[0].name])
+
+    def test_a_client_that_cannot_connect_takes_no_place(self):
+        session = self.fill(self.open(1, None), PAGE + 10)
+        session._pages.servers[1].session.cancel()
+        rows = (K[PAGE : PAGE + 10], V[PAGE : PAGE + 10])
+        closed = attend.Client(self.clients[1].name)
+        closed.close()
+        with self.assertRaisesRegex(attend.Cancelled, "the client is closed"):
+            session.append_range(PAGE, *rows, closed)
+        session.append_range(PAGE, *rows, self.clients[0])
+        self.fill(session, 2 * PAGE + 10)
+        self.assertEqual(session.held()[1], attend.ShardRange(2 * PAGE, 10, self.clients[1].name))
+
+    def test_failures_do_not_keep_the_callers_arrays(self):
+        session = self.fill(self.open(1), PAGE)
+        self.stop(0)
+        self.assertTrue(eventually(lambda: session.missing()))
         key = K[:PAGE].copy()
         kept = weakref.ref(key)
-        with attend.Client("127.0.0.1:1", timeout=TIMEOUT) as nobody:
-            self.assertRegex(error_of(lambda: session.append_range(0, key, V[:PAGE], nobody)), "^Unavailable: ")
+        self.assertRegex(error_of(lambda: session.append_range(0, key, V[:PAGE], self.clients[0])), "^Unavailable: ")
+        self.assertEqual(list(session.failures()), [self.clients[0].name])
         del key
         gc.collect()
         self.assertIsNone(kept())

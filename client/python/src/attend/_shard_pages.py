@@ -67,22 +67,27 @@ class ShardPages:
         """Returns the error of each server that has one, by its name."""
         return {server.client.name: server.error for server in self.servers if server.error is not None}
 
-    def server_of(self, client: Client) -> Server:
-        """Returns the server of the client, a lost one of the same name, which the client then calls, or a new one."""
-        for server in self.servers:
-            if server.client is client:
-                return server
-        for server in self.servers:
-            if server.error is not None and server.client.name == client.name:
-                server.client = client
-                return server
-        return self.add_server(client, None)
+    def connect_client(self, client: Client) -> Tuple[Server, Session]:
+        """Connects the server of the client, a lost one of the same name, which the client then calls, or a new one.
 
-    def add_server(self, client: Client, max_tokens: Optional[int]) -> Server:
+        A client that cannot connect takes the place of no other, and adds no server."""
+        known = [one for one in self.servers if one.client is client]
+        lost = [one for one in self.servers if one.error is not None and one.client.name == client.name]
+        server = (known or lost or [Server(client, 0)])[0]
+        before, server.client = server.client, client
+        try:
+            session = self.connect(server)
+        except BaseException:
+            server.client = before
+            raise
+        if not known and not lost:
+            self.servers.append(server)
+        return server, session
+
+    def add_server(self, client: Client, max_tokens: Optional[int]) -> None:
         if max_tokens is not None:
             check_pages("max_tokens", max_tokens, self.page_tokens)
         self.servers.append(Server(client, max_tokens or 0))
-        return self.servers[-1]
 
     def connect(self, server: Server) -> Session:
         """Opens a session unless an unbroken one is open."""

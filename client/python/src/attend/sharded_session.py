@@ -120,8 +120,7 @@ class ShardedSession:
         check_client(client)
         k, v = self._keys(key, value)
         numbers = self._pages.missing_pages(integer(first, "first"), len(k))
-        server = self._pages.server_of(client)
-        session = self._pages.connect(server)
+        server, session = self._pages.connect_client(client)
         with self._undone(needs_all=False):
             for _ in numbers:
                 self._fresh.append(Page(server, session, session.fork()))
