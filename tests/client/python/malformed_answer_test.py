@@ -116,7 +116,11 @@ class MalformedAnswerTest(unittest.TestCase):
             words = rf"malformed answer: {kind}: expected \[8, {shape}\], found \[1, "
             with self.subTest(kind), self.assertRaisesRegex(attend.Internal, words):
                 self.answers(answer).attend(**asked, **option)
-        blocks = [{"rows": {"output": tensor(3, 8, 2)}}, {"log_sum_exp": {"log_sum_exp": tensor(3)}}]
+        blocks = [{"log_sum_exp": {"log_sum_exp": tensor(3), "head": head}} for head in range(9)]
+        stream = [message_class("AttendStreamResponse")(**one).SerializeToString() for one in blocks]
+        with self.assertRaisesRegex(attend.Internal, "malformed answer: sequence and head of log_sum_exp: expected head 0 to 7, found 0, 8"):
+            self.answers(*stream).attend_stream(**asked, return_log_sum_exp=True).result()
+        blocks = [{"rows": {"output": tensor(3, 8, 2)}}, blocks[0]]
         words = r"malformed answer: log_sum_exp of a sequence: expected 8 heads of 3 rows, found \[3\]"
         stream = [message_class("AttendStreamResponse")(**one).SerializeToString() for one in [*blocks, {"summary": {}}]]
         with self.assertRaisesRegex(attend.Internal, words):
@@ -159,15 +163,18 @@ class MalformedAnswerTest(unittest.TestCase):
             ("rows of a block of weights: expected at least 1, found 0", [rows, part("weights", [0, 9])]),
             (r"width of weights: expected \(3,\), found \(2,\)", [rows, part("weights", [1, 3]), part("weights", [2, 2], first_row=1)]),
             (r"width of weights: expected \(3,\), found \(2,\)", [rows, weights, part("weights", [3, 2], head=1)]),
+            ("rows of weights: expected from 3 of 3, found 1 from 3", [weights, part("weights", [1, 3], first_row=3)]),
+            ("rows of weights: expected from 0 of 3, found 4 from 0", [part("weights", [4, 3])]),
+            ("block of scores: expected one of a kind that was asked for, found log_sum_exp", [part("log_sum_exp", [3])]),
         ):
             stream = [message_class("AttendStreamResponse")(**one).SerializeToString() for one in parts]
             stream.append(message_class("AttendStreamResponse")(summary={}).SerializeToString())
             with self.subTest(words), self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
-                self.answers(*stream).attend_stream(token_ids=[1, 2, 3], model="demo").result()
+                self.answers(*stream).attend_stream(token_ids=[1, 2, 3], model="demo", return_weights=True).result()
             decoded = [{"id": 1, "result": {}}, *({"id": 2, "part": one} for one in parts), {"id": 2, "result": {"length": 3}}]
             steps = [message_class("DecodeResponse")(**one).SerializeToString() for one in decoded]
             with self.subTest(words, session=True):
-                session = self.decoding(*steps).session(model="demo")
+                session = self.decoding(*steps).session(model="demo", return_weights=True)
                 with self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
                     session.step(token_ids=[1, 2, 3])
                 self.assertIsInstance(session.broken, attend.Internal)

@@ -202,6 +202,13 @@ class SessionTest(ServedTest):
         with self.assertRaises(attend.FailedPrecondition):
             resumed.step(x)
 
+    def test_a_resumed_session_has_the_options_of_before(self):
+        q = seeded(2, 4, 16)
+        with self.client.session(heads={"num_heads": 4, "head_dim": 16}, return_log_sum_exp=True, resume_ttl=60) as session:
+            with self.client.session(resume_token=session.resume_token) as resumed:
+                self.assertEqual(resumed.step(query=q, key=q, value=q).log_sum_exp.shape, (4, 2))
+                session.cancel()
+
     def test_the_error_that_ended_a_session_does_not_grow(self):
         session = self.client.session(model="demo")
         session.cancel()

@@ -79,7 +79,9 @@ class Actions:
         request.message.id = next(self._ids)
         step = request.message.step
         has_output = step.top_logits == 0 and not step.no_output
-        parts = Assembler(step, request.home, self._opening.message.open.options, has_output=has_output)
+        opening = self._opening.message.open
+        # A session that is resumed has the options of before.
+        parts = Assembler(step, request.home, None if opening.resume_token else opening.options, has_output=has_output)
         return Action(request, lambda action, result: _step_result(action, result, has_output, step.top_logits), parts)
 
     def fork(self, sequence: int, new_sequence: Optional[int]) -> Action[int]:

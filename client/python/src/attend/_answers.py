@@ -143,11 +143,17 @@ class Assembler:
     def __init__(
         self, request: Any, home: Optional["np.dtype[Any]"], options: Any, choice: Any = None, has_output: bool = True
     ) -> None:
-        """`request` is an AttendRequest or DecodeStep, `home` the dtype of its answer, `choice` its WeightsChoice. Without
-        `has_output` only tokens fit."""
+        """`request` is an AttendRequest or DecodeStep, `home` the dtype of its answer, `choice` its WeightsChoice. `options` are None
+        if they are not known. Without `has_output` only tokens fit."""
         self._request = request
         self._home = home
-        self._options = options
+        self._asked: Optional[Dict[str, bool]] = None  # whether a kind of scores was asked for, if that is known
+        if options is not None:
+            top = options.weights_top_k > 0
+            self._asked = {
+                "weights": options.return_weights, "log_sum_exp": options.return_log_sum_exp, "top_weights": top, "top_keys": top
+            }  # fmt: skip
+        self._top_k: int = options.weights_top_k if options is not None else 0
         self._has_output = has_output
         self._layers = list(choice.layers) if choice is not None else []
         self._heads = list(choice.heads) if choice is not None else []
@@ -188,14 +194,13 @@ class Assembler:
         if output is None:
             row = tuple(extent or 0 for extent in self._row_shape)
             output = np.zeros((math.prod(layout.leading),) + row, self._home or np.float32)
-        options = self._options
-        top = zip(*(self._heads_of(kind, options.weights_top_k > 0) for kind in ("top_weights", "top_keys")))
+        top = zip(*(self._heads_of(kind) for kind in ("top_weights", "top_keys")))
         return results.AttendResult(
             output=output.reshape(layout.leading + output.shape[1:]),
             lengths=[span.query_len for span in layout.spans],
             summary=summary,
-            weights=self._heads_of("weights", options.return_weights),
-            log_sum_exp=self._heads_of("log_sum_exp", options.return_log_sum_exp),
+            weights=self._heads_of("weights"),
+            log_sum_exp=self._heads_of("log_sum_exp"),
             top_weights=[results.TopWeights(weights, keys.astype(np.int32)) for weights, keys in top],
             tokens=self.tokens,
             layer_weights=self._layer_weights(),
@@ -241,9 +246,13 @@ class Assembler:
 
     def _add_scores(self, kind: str, layer: int, head: int, block: Any, rows: Array) -> None:
         layout = self._laid_out()
+        if self._asked is not None and not self._asked.get(kind, True):
+            raise _wrong("block of scores", "one of a kind that was asked for", kind)
         heads = self._scores.setdefault((kind, layer, block.sequence), [])
-        if not 0 <= block.sequence < len(layout.spans) or not 0 <= head <= len(heads):
-            raise _wrong(f"sequence and head of {kind}", f"head 0 to {len(heads)}", f"{block.sequence}, {head}")
+        known = num_heads(self._request)
+        last = len(heads) if known is None else min(len(heads), known - 1)
+        if not 0 <= block.sequence < len(layout.spans) or not 0 <= head <= last:
+            raise _wrong(f"sequence and head of {kind}", f"head 0 to {last}", f"{block.sequence}, {head}")
         if not len(rows):  # its width would be that of nothing
             raise _wrong(f"rows of a block of {kind}", "at least 1", 0)
         if head == len(heads):
@@ -252,30 +261,32 @@ class Assembler:
         if rows.shape[1:] != first.shape[1:]:
             raise _wrong(f"width of {kind}", first.shape[1:], rows.shape[1:])
         before = sum(len(part) for part in heads[head])
-        if block.first_row != before:
-            raise _wrong(f"first row of {kind}", before, block.first_row)
+        span = layout.spans[block.sequence]
+        most = max(span.query_len, span.kv_len) if kind == "layer_weights" else span.query_len
+        if block.first_row != before or before + len(rows) > most:
+            raise _wrong(f"rows of {kind}", f"from {before} of {most}", f"{len(rows)} from {block.first_row}")
         heads[head].append(rows)
 
-    def _heads_of(self, kind: str, is_asked: bool) -> List[Array]:
+    def _heads_of(self, kind: str) -> List[Array]:
         """Returns the heads of each sequence joined, or nothing if no block of that kind was asked for or came."""
         most = max((len(heads) for (of, _, _), heads in self._scores.items() if of == kind), default=0)
-        if most == 0 and not is_asked:
+        if most == 0 and not (self._asked and self._asked[kind]):
             return []
         known = num_heads(self._request)
         joined = []
         for sequence, span in enumerate(self._laid_out().spans):
-            width = min(self._options.weights_top_k, span.kv_len) if kind.startswith("top") else span.kv_len
+            width = min(self._top_k, span.kv_len) if kind.startswith("top") else span.kv_len
             empty = (span.query_len,) if kind == "log_sum_exp" else (span.query_len, width)
             joined.append(self._join((kind, 0, sequence), most if known is None else known, empty))
         return joined
 
     def _layer_weights(self) -> List[results.LayerWeights]:
+        """Those of an encoder's layers have the rows of the memory, kv_len; others have query_len."""
         answer = []
         for sequence, span in enumerate(self._laid_out().spans if self._layers else []):
             for layer in self._layers:
                 found = [heads for key, heads in self._scores.items() if key[:2] == ("layer_weights", layer)]
                 most = max([len(self._heads), *(len(heads) for heads in found)])
-                # Weights of an encoder's layers have the rows of the memory.
                 first = self._scores.get(("layer_weights", layer, sequence), [])
                 rows = sum(len(part) for part in first[0]) if first else 0
                 empty = (span.kv_len if rows == span.kv_len else span.query_len, span.kv_len)
