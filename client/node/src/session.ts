@@ -26,7 +26,7 @@ export interface SessionOptions extends CallOptions {
 interface Waiting {
   readonly parts: Assembler | undefined;
   readonly timer: NodeJS.Timeout;
-  readonly resolve: (result: DecodeResult__Output) => void;
+  readonly accept: (result: DecodeResult__Output) => void; // throws what is wrong with the answer
   readonly reject: (error: unknown) => void;
 }
 
@@ -62,7 +62,7 @@ export class Session {
     const { grpc, metadata } = await connection.ready(options, attempts);
     const session = new Session(connection, grpc, metadata, options, lifetimeMs, open.options ?? {});
     try {
-      const opened = await session.act({ open });
+      const opened = await session.act({ open }, (result) => result);
       session.resumeToken = opened.resumeToken;
       session.maxMessageBytes = opened.maxMessageBytes;
       return session;
@@ -110,19 +110,21 @@ export class Session {
     const wire = decodeStep(step);
     const parts = new Assembler(wire, this.options);
     const { sequence = 0 } = step;
-    const result = await this.act({ sequence: integer(sequence, "step.sequence"), step: wire }, parts);
-    const summary = readSummary(result.summary);
-    const answer = step.noOutput || step.topLogits ? undefined : parts.finish(summary);
-    return {
-      ...stateOf(result),
-      summary,
-      ...(answer && { output: answer.output }),
-      ...(answer?.weights[0] && { weights: answer.weights[0] }),
-      ...(answer?.logSumExp[0] && { logSumExp: answer.logSumExp[0] }),
-      ...(answer?.topWeights[0] && { topWeights: answer.topWeights[0] }),
-      ...(parts.tokens[0] && { tokens: parts.tokens[0] }),
-      ...(result.topLogits && { topLogits: result.topLogits }),
+    const finish = (result: DecodeResult__Output): StepResult => {
+      const summary = readSummary(result.summary);
+      const answer = step.noOutput || step.topLogits ? undefined : parts.finish(summary);
+      return {
+        ...stateOf(result),
+        summary,
+        ...(answer && { output: answer.output }),
+        ...(answer?.weights[0] && { weights: answer.weights[0] }),
+        ...(answer?.logSumExp[0] && { logSumExp: answer.logSumExp[0] }),
+        ...(answer?.topWeights[0] && { topWeights: answer.topWeights[0] }),
+        ...(parts.tokens[0] && { tokens: parts.tokens[0] }),
+        ...(result.topLogits && { topLogits: result.topLogits }),
+      };
     };
+    return this.act({ sequence: integer(sequence, "step.sequence"), step: wire }, finish, parts);
   }
 
   /** Adds tokens to a sequence without an output. */
@@ -149,8 +151,7 @@ export class Session {
       const isNew = !this.sequences.has(number);
       this.sequences.add(number);
       try {
-        await this.act({ sequence: from, fork: { newSequence: number } });
-        return number;
+        return await this.act({ sequence: from, fork: { newSequence: number } }, () => number);
       } catch (failure) {
         // A session that was resumed has sequences of before.
         const exists = failure instanceof AttendError && failure.code === "ALREADY_EXISTS";
@@ -167,15 +168,15 @@ export class Session {
   /** Removes the tokens of a sequence from position `length` on. */
   async truncate(length: number, sequence = 0): Promise<SessionState> {
     const truncate = { length: integer(length, "truncate.length") };
-    return stateOf(await this.act({ sequence: integer(sequence, "truncate.sequence"), truncate }));
+    return this.act({ sequence: integer(sequence, "truncate.sequence"), truncate }, stateOf);
   }
 
   /** Removes a sequence, whose number is then free. */
   async release(sequence: number): Promise<SessionState> {
     const number = integer(sequence, "release.sequence");
-    const result = await this.act({ sequence: number, release: {} });
+    const state = await this.act({ sequence: number, release: {} }, stateOf);
     this.sequences.delete(number);
-    return stateOf(result);
+    return state;
   }
 
   /** Ends the session after the last answer, and frees its keys and values. Actions after this call are refused. */
@@ -202,7 +203,8 @@ export class Session {
     this.break(new AttendError("CANCELLED", "the session was cancelled"));
   }
 
-  private act(action: DecodeRequest, parts?: Assembler): Promise<DecodeResult__Output> {
+  /** Returns what `finish` makes of the result. The session ends if that throws: the server has done what the answer does not tell. */
+  private act<T>(action: DecodeRequest, finish: (result: DecodeResult__Output) => T, parts?: Assembler): Promise<T> {
     if (this.broken !== undefined) {
       return Promise.reject(this.broken);
     }
@@ -220,7 +222,7 @@ export class Session {
     return new Promise((resolve, reject) => {
       const late = new AttendError("DEADLINE_EXCEEDED", `server ${this.server}: no answer within ${this.timeoutMs} ms, so the session has ended`);
       const timer = alarm(this.timeoutMs, () => this.break(late));
-      this.waiting.set(id, { parts, timer, resolve, reject });
+      this.waiting.set(id, { parts, timer, accept: (result) => resolve(finish(result)), reject });
       this.#call.write(bytes);
     });
   }
@@ -230,6 +232,7 @@ export class Session {
     if (waiting === undefined) {
       return this.break(malformed(`expected an answer to an action under way, found one to ${message.id}`));
     }
+    const { result } = message;
     try {
       for (const part of message.part ? [message.part, ...message.parts] : message.parts) {
         if (waiting.parts === undefined) {
@@ -237,20 +240,20 @@ export class Session {
         }
         waiting.parts.add(readBlock(part));
       }
+      if (!result) {
+        return;
+      }
+      if (result.code === 0) {
+        waiting.accept(result);
+        this.length = message.sequence === 0 ? result.length : this.length;
+      } else {
+        waiting.reject(new AttendError(codeName(result.code), result.message, result.retryAfterMs || undefined));
+      }
     } catch (error) {
       return this.break(error);
     }
-    const { result } = message;
-    if (!result) {
-      return;
-    }
     this.waiting.delete(message.id);
     clearTimeout(waiting.timer);
-    if (result.code === 0) {
-      this.length = message.sequence === 0 ? result.length : this.length;
-      return waiting.resolve(result);
-    }
-    waiting.reject(new AttendError(codeName(result.code), result.message, result.retryAfterMs || undefined));
   }
 
   private break(error: unknown): void {

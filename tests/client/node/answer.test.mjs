@@ -131,4 +131,31 @@ describe("an answer that does not hold together", () => {
       await assert.rejects(session.step({ tokenIds: [1] }), wanted);
     });
   });
+
+  test("breaks its session when the end of it shows that", async () => {
+    const rows = { rows: { output: tensor([2, 4], 32) } };
+    const [result, summary] = [{ length: 3, usage: {} }, {}];
+    const step = (session) => session.step({ tokenIds: [1, 2, 3] });
+    const cases = [
+      ["rows of a sequence: expected 3, found 2", step, { parts: [rows], result: { ...result, summary } }],
+      ["summary: expected one, found none", step, { parts: [rows], result }],
+      ["usage of a session: expected it, found none", (session) => session.truncate(3), { result: { length: 3 } }],
+    ];
+    for (const [words, act, answer] of cases) {
+      const ids = [];
+      const Decode = (call) =>
+        call.on("data", ({ id, open }) => {
+          ids.push(id);
+          call.write({ id, ...(open ? { result: { length: 0, usage: {} } } : answer) });
+        });
+      await faking({ Decode }, async (client) => {
+        const session = await client.session({ model: "demo" });
+        const wanted = { code: "INTERNAL", message: `malformed answer: ${words}` };
+        await assert.rejects(act(session), wanted);
+        await assert.rejects(act(session), wanted);
+        assert.equal(ids.length, 2); // the opening, and the first action
+        assert.equal(session.length, 0);
+      });
+    }
+  });
 });
