@@ -6,7 +6,7 @@ import type { AttendStreamResponse__Output } from "./generated/attention/v1/Atte
 import type { Tensor__Output } from "./generated/attention/v1/Tensor.js";
 import type { TopWeights__Output } from "./generated/attention/v1/TopWeights.js";
 import { malformed } from "./errors.js";
-import { checkShape, layoutOf, rowShapeOf, type Layout, type RowShape, type Span } from "./layout.js";
+import { checkShape, layoutOf, queryHeadsOf, rowShapeOf, type Layout, type RowShape, type Span } from "./layout.js";
 import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
 
@@ -57,9 +57,10 @@ export function attendResult(request: WireRequest, message: AttendResponse__Outp
   const weights = message.weights.map(readScores);
   const sums = message.logSumExp.map(readScores);
   const top = message.topWeights.map(readTopWeights);
-  checkTables("weights", returnWeights ? layout.spans : [], weights, [undefined]);
-  checkTables("logSumExp", returnLogSumExp ? layout.spans : [], sums, []);
-  checkTables("topWeights", Number(weightsTopK ?? 0) > 0 ? layout.spans : [], top.map((tables) => tables.weights), [undefined]);
+  const heads = queryHeadsOf(request);
+  checkTables("weights", returnWeights ? layout.spans : [], weights, heads, [undefined]);
+  checkTables("logSumExp", returnLogSumExp ? layout.spans : [], sums, heads, []);
+  checkTables("topWeights", Number(weightsTopK ?? 0) > 0 ? layout.spans : [], top.map((tables) => tables.weights), heads, [undefined]);
   const layerWeights = message.layerWeights.map(({ layer, sequence, weights: table }) => ({ layer, sequence, weights: readScores(table) }));
   checkLayers(request.weightsChoice, layout.spans.length, layerWeights);
   return new AttendResult(
@@ -81,9 +82,9 @@ function checkNumber(what: string, expected: number, found: readonly unknown[]):
 }
 
 /** Checks that each sequence of `spans` has a table of its rows, [heads, rows, ...columns]. */
-function checkTables(kind: string, spans: readonly Span[], tables: readonly Tensor[], columns: RowShape): void {
+function checkTables(kind: string, spans: readonly Span[], tables: readonly Tensor[], heads: number | undefined, columns: RowShape): void {
   checkNumber(`tables of ${kind}`, spans.length, tables);
-  spans.forEach((span, i) => checkShape(kind, [], [undefined, span.queryLen, ...columns], tables[i]!.shape));
+  spans.forEach((span, i) => checkShape(kind, [], [heads, span.queryLen, ...columns], tables[i]!.shape));
 }
 
 /** Checks that the weights are those of the chosen layers and heads, sequence by sequence. */
@@ -113,22 +114,27 @@ export function readBlock(message: AttendStreamResponse__Output): Block {
   }
   if (message.weights) {
     const { sequence, head, firstRow, weights } = message.weights;
-    return { kind: "weights", sequence, head, firstRow, rows: readScores(weights) };
+    return { kind: "weights", sequence, head, firstRow, rows: ofRank(2, readScores(weights)) };
   }
   if (message.logSumExp) {
     const { sequence, head, firstRow, logSumExp } = message.logSumExp;
-    return { kind: "logSumExp", sequence, head, firstRow, rows: readScores(logSumExp) };
+    return { kind: "logSumExp", sequence, head, firstRow, rows: ofRank(1, readScores(logSumExp)) };
   }
   if (message.topWeights) {
     const { sequence, head, firstRow, topWeights } = message.topWeights;
     const { weights, keys } = readTopWeights(topWeights);
-    return { kind: "topWeights", sequence, head, firstRow, rows: weights, keys };
+    return { kind: "topWeights", sequence, head, firstRow, rows: ofRank(2, weights), keys };
   }
   if (message.layerWeights) {
     const { layer, sequence, head, firstRow, weights } = message.layerWeights;
-    return { kind: "layerWeights", layer, sequence, head, firstRow, rows: readScores(weights) };
+    return { kind: "layerWeights", layer, sequence, head, firstRow, rows: ofRank(2, readScores(weights)) };
   }
   throw malformed("a message of the stream has no part");
+}
+
+function ofRank(rank: number, rows: Tensor): Tensor {
+  checkNumber("extents of a block", rank, rows.shape);
+  return rows;
 }
 
 export function readSummary(summary: Summary | null | undefined): Summary {
@@ -164,9 +170,7 @@ function readTopWeights(wire: TopWeights__Output | null): TopWeights {
   }
   const keys = new Int32Array(elements(wire.keys, 4));
   const weights = readScores(wire.weights);
-  if (keys.length !== weights.data.length) {
-    throw malformed(`keys of the largest weights: expected ${weights.data.length}, found ${keys.length}`);
-  }
+  checkShape("keys of the largest weights", weights.shape, [], wire.keys.shape);
   return { weights, keys };
 }
 

@@ -4,10 +4,11 @@ import { AttendResult } from "./answers.js";
 import { malformed } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
-import { checkShape, layoutOf, rowShapeOf, sum, type Layout, type WireInput } from "./layout.js";
+import { checkShape, layoutOf, queryHeadsOf, rowShapeOf, sum, type Layout, type WireInput } from "./layout.js";
 import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
 
+type ScoreKind = "weights" | "logSumExp" | "topWeights" | "topKeys" | "layerWeights";
 type Elements = Float32Array | Int32Array;
 /** The blocks of each head, in order. */
 type Heads = { rows: number; width: number; blocks: Elements[] }[];
@@ -20,6 +21,7 @@ export class Assembler {
   private output: Tensor | undefined; // [rows, ...]: all leading extents in one
   private received: number[] = [];
   private readonly scores = new Map<string, Table>(); // by kind and layer
+  private readonly topK: number;
   private readonly choice: { readonly layers: readonly number[]; readonly heads: readonly number[] };
 
   /** `options` are those of a request, or of the session of a step. */
@@ -29,6 +31,7 @@ export class Assembler {
   ) {
     const { layers = [], heads = [] } = request.weightsChoice ?? {};
     this.choice = { layers: layers.map(Number), heads: heads.map(Number) };
+    this.topK = Number(options.weightsTopK ?? 0);
     this.tokens = (request.text?.texts ?? []).map(() => ({ ids: [], tokens: [] }));
   }
 
@@ -39,8 +42,8 @@ export class Assembler {
       case "rows":
         return this.addRows(block);
       case "topWeights":
-        this.addScores("topKeys", 0, block.head, block, block.keys);
-        return this.addScores("topWeights", 0, block.head, block, block.rows.toFloat32());
+        this.addScores("topWeights", 0, block.head, block, block.rows.toFloat32());
+        return this.addScores("topKeys", 0, block.head, block, block.keys);
       case "layerWeights": {
         const { layers, heads } = this.choice;
         const head = heads.length > 0 ? heads.indexOf(block.head) : block.head;
@@ -58,17 +61,17 @@ export class Assembler {
       expect("rows of a sequence", span.outputRows, this.received[i], this.received[i] === span.outputRows);
     });
     const output = this.output ?? zeros(withoutRows(this.request), leading.reduce((rows, extent) => rows * extent, 1));
-    const { returnWeights, returnLogSumExp, weightsTopK } = this.options;
-    const topKeys = this.headsOf("topKeys", weightsTopK);
+    const { returnWeights = false, returnLogSumExp = false } = this.options;
+    const hasTop = this.topK > 0;
+    const topWeights = this.headsOf("topWeights", hasTop);
+    const topKeys = this.headsOf("topKeys", hasTop);
     return new AttendResult(
       output.reshape([...leading, ...output.shape.slice(1)]),
       summary,
       this.laidOut(),
       this.headsOf("weights", returnWeights).map(toTensor),
       this.headsOf("logSumExp", returnLogSumExp).map(({ data, shape }) => toTensor({ data, shape: shape.slice(0, 2) })),
-      this.headsOf("topWeights", weightsTopK).map(
-        (joined, i): TopWeights => ({ weights: toTensor(joined), keys: Int32Array.from(topKeys[i]!.data) }),
-      ),
+      topWeights.map((joined, i): TopWeights => ({ weights: toTensor(joined), keys: Int32Array.from(topKeys[i]!.data) })),
       this.tokens,
       this.layerWeights(),
     );
@@ -111,7 +114,7 @@ export class Assembler {
     this.received[sequence] = received + count;
   }
 
-  private addScores(kind: string, layer: number, head: number, block: Block & { rows: Tensor; firstRow: number }, data: Elements): void {
+  private addScores(kind: ScoreKind, layer: number, head: number, block: Block & { rows: Tensor; firstRow: number }, data: Elements): void {
     const { spans } = this.laidOut();
     expect("sequence of a block", `0 to ${spans.length - 1}`, block.sequence, spans[block.sequence] !== undefined);
     const key = `${kind}/${layer}`;
@@ -135,18 +138,21 @@ export class Assembler {
   }
 
   /**
-   * Joins the heads of each sequence. Without any block there were no rows: the scores that were `wanted` are then empty, of the
-   * heads of query; those of a model are left out, as the request does not say its heads.
+   * Joins the heads of each sequence. Scores that were `wanted` may lack blocks only if there are no rows: they are then empty, of
+   * the heads of query; those of a model are left out, as the request does not say its heads.
    */
-  private headsOf(kind: string, wanted: unknown): Joined[] {
+  private headsOf(kind: ScoreKind, wanted: boolean): Joined[] {
+    const { spans } = this.laidOut();
     const table = this.scores.get(`${kind}/0`);
-    const numHeads = table?.numHeads ?? (wanted ? Number(this.request.queryKeyValue?.query?.shape?.at(-2) ?? 0) : 0);
-    if (numHeads === 0) {
+    const known = queryHeadsOf(this.request);
+    const mayLack = known === undefined && spans.every((span) => span.queryLen === 0);
+    if (table === undefined && (!wanted || mayLack)) {
       return [];
     }
-    return this.laidOut().spans.map((span, sequence) => {
-      const width = kind.startsWith("top") ? Math.min(Number(this.options.weightsTopK), span.kvLen) : span.kvLen;
-      return join(table?.sequences[sequence] ?? [], numHeads, span.queryLen, width);
+    const numHeads = known ?? table?.numHeads ?? 1;
+    return spans.map((span, sequence) => {
+      const width = kind.startsWith("top") ? Math.min(this.topK, span.kvLen) : span.kvLen;
+      return join(kind, table?.sequences[sequence] ?? [], numHeads, span.queryLen, width);
     });
   }
 
@@ -159,7 +165,7 @@ export class Assembler {
         const found = table?.sequences[sequence] ?? [];
         // Weights of an encoder's layers have the rows of the memory.
         const rows = found[0]?.rows === span.kvLen ? span.kvLen : span.queryLen;
-        return { layer, sequence, weights: toTensor(join(found, numHeads, rows, span.kvLen)) };
+        return { layer, sequence, weights: toTensor(join("layerWeights", found, numHeads, rows, span.kvLen)) };
       }),
     );
   }
@@ -170,11 +176,15 @@ interface Joined {
   readonly shape: number[];
 }
 
-/** Joins [numHeads, rows, width]. `width` counts if there are no blocks. */
-function join(heads: Heads, numHeads: number, rows: number, width: number): Joined {
+/** Joins [numHeads, rows, width]. Heads without rows have no blocks: `width` counts then. */
+function join(kind: ScoreKind, heads: Heads, numHeads: number, rows: number, width: number): Joined {
   const columns = heads[0]?.width ?? width;
-  const isWhole = rows === 0 || (heads.length === numHeads && heads.every((head) => head.rows === rows && head.width === columns));
-  expect("heads and rows of a sequence", `${numHeads} of ${rows}`, heads.map((head) => head.rows).join(", "), isWhole);
+  const expected = rows === 0 ? 0 : numHeads;
+  expect(`heads of ${kind} of a sequence of ${rows} rows`, expected, heads.length, heads.length === expected);
+  heads.forEach((head, i) => {
+    expect(`rows of head ${i} of ${kind}`, rows, head.rows, head.rows === rows);
+    expect(`width of head ${i} of ${kind}`, columns, head.width, head.width === columns);
+  });
   const blocks = heads.flatMap((head) => head.blocks);
   const isKeys = blocks[0] instanceof Int32Array;
   const size = sum(blocks.map((block) => block.length));

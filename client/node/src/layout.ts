@@ -25,10 +25,15 @@ export type RowShape = readonly (number | undefined)[];
 /** Returns the extents of a row of the output, [E] or [H, Dv], as far as the request says them. */
 export function rowShapeOf({ queryKeyValue, hiddenStates, modelOutput }: WireInput): RowShape {
   if (queryKeyValue) {
-    return [queryKeyValue.query?.shape?.at(-2), queryKeyValue.value?.shape?.at(-1)].map(extentOf);
+    return [queryHeadsOf({ queryKeyValue }), extentOf(queryKeyValue.value?.shape?.at(-1))];
   }
   const isLogits = modelOutput === "LOGITS" || modelOutput === "LAST_LOGITS";
   return [isLogits ? undefined : extentOf((hiddenStates?.tensor ?? hiddenStates?.memory)?.shape?.at(-1))];
+}
+
+/** Returns the number of heads, H, where the request says it: in that of a model it is not known. */
+export function queryHeadsOf({ queryKeyValue }: WireInput): number | undefined {
+  return extentOf(queryKeyValue?.query?.shape?.at(-2));
 }
 
 const extentOf = (extent: unknown): number | undefined => (extent === undefined ? undefined : Number(extent));

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import grpc from "@grpc/grpc-js";
+import { Tensor } from "@attend/client";
 import { faking } from "./support.mjs";
 
 describe("an answer that does not hold together", () => {
@@ -53,6 +54,87 @@ describe("an answer that does not hold together", () => {
       const wanted = { code: "INTERNAL", message: `malformed answer: ${words}` };
       await faking({ Attend }, (client) => assert.rejects(client.attend({ ...request, ...asked }), wanted));
     }
+  });
+
+  // Blocks of the scores of one row.
+  const weights = (head, shape = [1, 3]) => ({ weights: { head, weights: floats(shape) } });
+  const logSumExp = (head, shape = [1]) => ({ logSumExp: { head, logSumExp: floats(shape) } });
+  const topWeights = (head, shape = [1, 3], keysShape = shape) =>
+    ({ topWeights: { head, topWeights: { weights: floats(shape), keys: { ...floats(keysShape), dtype: "INT32" } } } });
+  const layerWeights = (head, shape) => ({ layerWeights: { head, weights: floats(shape) } });
+  const floats = (shape) => tensor(shape, 4 * shape.reduce((product, extent) => product * extent, 1));
+  const ofHeads = (shape) => Tensor.fp32(new Float32Array(shape.reduce((product, extent) => product * extent, 1)), shape);
+  const ofQuery = (options, rows = 1) => ({ query: ofHeads([rows, 2, 4]), key: ofHeads([3, 2, 4]), value: ofHeads([3, 2, 4]), options });
+  const streaming = (messages) => (call) => {
+    messages.forEach((message) => call.write(message));
+    call.end();
+  };
+
+  test("is INTERNAL when a block of scores has another rank than its kind", async () => {
+    const cases = [
+      ["number of extents of a block: expected 2, found 1", weights(0, [3])],
+      ["number of extents of a block: expected 2, found 3", weights(0, [1, 2, 3])],
+      ["number of extents of a block: expected 1, found 2", logSumExp(0, [1, 3])],
+      ["number of extents of a block: expected 2, found 1", topWeights(0, [3])],
+      ["number of extents of a block: expected 2, found 3", layerWeights(0, [1, 1, 3])],
+      ["keys of the largest weights: expected [1, 4], found [2, 2]", topWeights(0, [1, 4], [2, 2])],
+    ];
+    for (const [words, block] of cases) {
+      const read = async (client, assemble) => {
+        for await (const block of client.attendStream(request, { assemble })) {
+          assert.fail(`expected no block, found ${block}`);
+        }
+      };
+      await faking({ AttendStream: streaming([block, { summary: {} }]) }, async (client) => {
+        for (const assemble of [true, false]) {
+          await assert.rejects(read(client, assemble), { code: "INTERNAL", message: `malformed answer: ${words}` });
+        }
+      });
+    }
+  });
+
+  test("is INTERNAL when scores that were asked for do not come, or come for other heads", async () => {
+    const all = { returnWeights: true, returnLogSumExp: true, weightsTopK: 3 };
+    const ofModel = (options, lengths = [1]) => ({ ...request, tokenIds: lengths.map((length) => Array(length).fill(1)), options });
+    const cases = Object.entries({ returnWeights: weights, returnLogSumExp: logSumExp, weightsTopK: topWeights }).flatMap(([option, block]) => {
+      const options = { [option]: all[option] };
+      const sequence = (number) => ({ [block.name]: { ...block(0)[block.name], sequence: number } });
+      const heads = `malformed answer: heads of ${block.name} of a sequence of`;
+      return [
+        [`${heads} 1 rows: expected 1, found 0`, ofModel(options), []],
+        [`${heads} 1 rows: expected 1, found 0`, ofModel(options, [1, 1]), [sequence(0)]],
+        [`${heads} 0 rows: expected 0, found 1`, ofModel(options, [1, 0]), [sequence(0), sequence(1)]],
+        [`${heads} 1 rows: expected 2, found 0`, ofQuery(options), []],
+        [`${heads} 1 rows: expected 2, found 1`, ofQuery(options), [block(0)]],
+        [`${heads} 1 rows: expected 2, found 3`, ofQuery(options), [block(0), block(1), block(2)]],
+      ];
+    });
+    for (const [message, asked, blocks] of cases) {
+      const counts = asked.tokenIds?.map((ids) => ids.length) ?? [1];
+      const rows = counts.flatMap((count, sequence) => (count > 0 ? [{ rows: { sequence, output: floats(asked.query ? [1, 2, 4] : [1, 4]) } }] : []));
+      const AttendStream = streaming([...rows, ...blocks, { summary: {} }]);
+      await faking({ AttendStream }, (client) => assert.rejects(client.attendStream(asked).result(), { code: "INTERNAL", message }));
+    }
+    const whole = [
+      ["weights: expected [2, 1, any], found [1, 1, 3]", { returnWeights: true }, { weights: [floats([1, 1, 3])] }],
+      ["logSumExp: expected [2, 1], found [3, 1]", { returnLogSumExp: true }, { logSumExp: [floats([3, 1])] }],
+      ["topWeights: expected [2, 1, any], found [1, 1, 3]", { weightsTopK: 3 }, { topWeights: [topWeights(0, [1, 1, 3]).topWeights.topWeights] }],
+    ];
+    for (const [words, options, answer] of whole) {
+      const Attend = (_, callback) => callback(null, { output: floats([1, 2, 4]), summary: {}, ...answer });
+      const wanted = { code: "INTERNAL", message: `malformed answer: ${words}` };
+      await faking({ Attend }, (client) => assert.rejects(client.attend(ofQuery(options)), wanted));
+    }
+  });
+
+  test("has no scores of a model when it has no rows, and empty ones of a query without rows", async () => {
+    const options = { returnWeights: true, returnLogSumExp: true, weightsTopK: 2 };
+    await faking({ AttendStream: streaming([{ summary: {} }]) }, async (client) => {
+      const ofModel = await client.attendStream({ model: "demo", tokenIds: [[]], options }).result();
+      assert.deepEqual([ofModel.weights, ofModel.logSumExp, ofModel.topWeights], [[], [], []]);
+      const { weights, logSumExp, topWeights } = await client.attendStream(ofQuery(options, 0)).result();
+      assert.deepEqual([weights[0].shape, logSumExp[0].shape, topWeights[0].weights.shape], [[2, 0, 3], [2, 0], [2, 0, 2]]);
+    });
   });
 
   test("fails its stream with the same error each time", async () => {
