@@ -8,7 +8,7 @@ import type { TopWeights__Output } from "./generated/attention/v1/TopWeights.js"
 import { malformed } from "./errors.js";
 import { checkShape, layoutOf, queryHeadsOf, rowShapeOf, type Layout, type RowShape, type Span } from "./layout.js";
 import { Tensor } from "./tensor.js";
-import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
+import type { Block, LayerWeights, Summary, TokenizedText, TopLogits, TopWeights } from "./types.js";
 
 /**
  * The answer to a request. `output` has the form of the input: [B, S, E] or [T, E] ([T, E] for lists of sequences, token ids and
@@ -142,6 +142,16 @@ export function readSummary(summary: Summary | null | undefined): Summary {
     throw malformed("summary: expected one, found none");
   }
   return summary;
+}
+
+/** Checks the largest logits, of which a step asked for `most`. */
+export function readTopLogits(most: number, found: TopLogits | null): TopLogits | undefined {
+  const [ids, logits] = [found?.ids.length ?? 0, found?.logits.length ?? 0];
+  const fits = most > 0 ? ids > 0 && ids <= most && ids === logits : found === null;
+  if (!fits) {
+    throw malformed(`topLogits: expected ${most > 0 ? `1 to ${most}` : "no"} ids and as many logits, found ${ids} and ${logits}`);
+  }
+  return found ?? undefined;
 }
 
 /** Copies a tensor: its elements may begin anywhere in the message, but typed arrays demand alignment. */

@@ -4,6 +4,7 @@ import { AttendResult } from "./answers.js";
 import { malformed } from "./errors.js";
 import type { AttendRequest as WireRequest } from "./generated/attention/v1/AttendRequest.js";
 import type { AttentionOptions as WireOptions } from "./generated/attention/v1/AttentionOptions.js";
+import type { DecodeStep } from "./generated/attention/v1/DecodeStep.js";
 import { checkShape, layoutOf, queryHeadsOf, rowShapeOf, sum, type Layout, type WireInput } from "./layout.js";
 import { Tensor } from "./tensor.js";
 import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./types.js";
@@ -17,6 +18,8 @@ type Table = { numHeads: number; sequences: Heads[] };
 
 export class Assembler {
   readonly tokens: TokenizedText[];
+  /** Whether the answer has rows, and scores if they were asked for. */
+  readonly hasOutput: boolean;
   private layout: Layout | undefined;
   private output: Tensor | undefined; // [rows, ...]: all leading extents in one
   private received: number[] = [];
@@ -24,18 +27,20 @@ export class Assembler {
   private readonly topK: number;
   private readonly choice: { readonly layers: readonly number[]; readonly heads: readonly number[] };
 
-  /** `options` are those of a request, or of the session of a step. */
+  /** `request` may also be a step, whose `options` are those of its session. */
   constructor(
-    private readonly request: WireInput & Pick<WireRequest, "weightsChoice">,
+    private readonly request: WireInput & Pick<WireRequest, "weightsChoice"> & Pick<DecodeStep, "topLogits" | "noOutput">,
     private readonly options: WireOptions = {},
   ) {
     const { layers = [], heads = [] } = request.weightsChoice ?? {};
     this.choice = { layers: layers.map(Number), heads: heads.map(Number) };
+    this.hasOutput = !request.noOutput && Number(request.topLogits ?? 0) === 0;
     this.topK = Number(options.weightsTopK ?? 0);
     this.tokens = (request.text?.texts ?? []).map(() => ({ ids: [], tokens: [] }));
   }
 
   add(block: Block): void {
+    expect("parts of an answer without an output", "tokens", block.kind, this.hasOutput || block.kind === "tokens");
     switch (block.kind) {
       case "tokens":
         return this.addTokens(block);

@@ -1,7 +1,7 @@
 /** Sessions: sequences that grow step by step. */
 
 import type { Client as GrpcClient, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
-import { readBlock, readSummary } from "./answers.js";
+import { readBlock, readSummary, readTopLogits } from "./answers.js";
 import { Assembler } from "./assembler.js";
 import { alarm, checkMs, whenAborted } from "./attempts.js";
 import type { Connection } from "./connection.js";
@@ -112,7 +112,8 @@ export class Session {
     const { sequence = 0 } = step;
     const finish = (result: DecodeResult__Output): StepResult => {
       const summary = readSummary(result.summary);
-      const answer = step.noOutput || step.topLogits ? undefined : parts.finish(summary);
+      const answer = parts.hasOutput ? parts.finish(summary) : undefined;
+      const topLogits = readTopLogits(Number(wire.topLogits ?? 0), result.topLogits);
       return {
         ...stateOf(result),
         summary,
@@ -121,7 +122,7 @@ export class Session {
         ...(answer?.logSumExp[0] && { logSumExp: answer.logSumExp[0] }),
         ...(answer?.topWeights[0] && { topWeights: answer.topWeights[0] }),
         ...(parts.tokens[0] && { tokens: parts.tokens[0] }),
-        ...(result.topLogits && { topLogits: result.topLogits }),
+        ...(topLogits && { topLogits }),
       };
     };
     return this.act({ sequence: integer(sequence, "step.sequence"), step: wire }, finish, parts);

@@ -220,6 +220,25 @@ describe("an answer that does not hold together", () => {
     const step = (session) => session.step({ tokenIds: [1, 2, 3] });
     const cases = [
       ["rows of a sequence: expected 3, found 2", step, { parts: [rows], result: { ...result, summary } }],
+      ...[
+        ["1 to 2", { topLogits: 2 }, undefined, "0 and 0"],
+        ["1 to 2", { topLogits: 2 }, {}, "0 and 0"],
+        ["1 to 2", { topLogits: 2 }, { ids: [1, 2, 3], logits: [3, 2, 1] }, "3 and 3"],
+        ["1 to 2", { topLogits: 2 }, { ids: [1, 2], logits: [2] }, "2 and 1"],
+        ["no", { noOutput: true }, { ids: [1], logits: [1] }, "1 and 1"],
+        ["no", { noOutput: true }, {}, "0 and 0"],
+      ].map(([expected, asked, topLogits, found]) => [
+        `topLogits: expected ${expected} ids and as many logits, found ${found}`,
+        (session) => session.step({ tokenIds: [1, 2, 3], ...asked }),
+        { result: { ...result, summary, topLogits } },
+      ]),
+      ...[{ noOutput: true }, { topLogits: 2 }].flatMap((asked) =>
+        [rows, weights(0)].map((part) => [
+          `parts of an answer without an output: expected tokens, found ${Object.keys(part)[0]}`,
+          (session) => session.step({ tokenIds: [1, 2, 3], ...asked }),
+          { parts: [part], result: { ...result, summary, ...(asked.topLogits && { topLogits: { ids: [1], logits: [1] } }) } },
+        ]),
+      ),
       ["summary: expected one, found none", step, { parts: [rows], result }],
       ["usage of a session: expected it, found none", (session) => session.truncate(3), { result: { length: 3 } }],
     ];
