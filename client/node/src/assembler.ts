@@ -216,7 +216,11 @@ function withoutRows(request: WireInput): Tensor {
 function zeros(like: Tensor, rows: number): Tensor {
   const shape = [rows, ...like.shape.slice(1)];
   const size = rows * like.rowLength;
-  return like.dtype === "FP32" ? Tensor.fp32(new Float32Array(size), shape) : Tensor.bits(like.dtype, new Uint16Array(size), shape);
+  try {
+    return like.dtype === "FP32" ? Tensor.fp32(new Float32Array(size), shape) : Tensor.bits(like.dtype, new Uint16Array(size), shape);
+  } catch {
+    throw malformed(`width of a block: expected one that fits into memory, found [${shape.slice(1).join(", ")}] for ${rows} rows`);
+  }
 }
 
 function expect(what: string, expected: unknown, found: unknown, holds: boolean): void {

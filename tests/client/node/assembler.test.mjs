@@ -36,6 +36,19 @@ test("a block of scores without rows, whose width is anything, is refused", asyn
   assert.throws(() => assembler.add(block), /rows of a block of weights, at least: expected 1, found 0/);
 });
 
+test("a block whose width no array has room for is refused", async () => {
+  const { Assembler } = await import(url("assembler.js"));
+  const { Tensor } = await import(url("tensor.js"));
+  const width = 2 ** 22;
+  const rows = Tensor.bits("FP16", new Uint16Array(width), [1, width]);
+  const assembler = new Assembler({ tokenIds: { ids: Array(2 ** 20).fill(1) } }, {});
+  const wanted = {
+    code: "INTERNAL",
+    message: "malformed answer: width of a block: expected one that fits into memory, found [4194304] for 1048576 rows",
+  };
+  assert.throws(() => assembler.add({ kind: "rows", sequence: 0, firstRow: 0, rows }), wanted);
+});
+
 test("a block may have more tokens than a call has arguments", async () => {
   const { Assembler } = await import(url("assembler.js"));
   const assembler = new Assembler({ text: { texts: ["a"] } }, {});
