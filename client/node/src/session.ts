@@ -15,6 +15,7 @@ import { decodeStep, openSession } from "./requests.js";
 import type { CallOptions, SessionRequest, SessionState, StepRequest, StepResult } from "./types.js";
 
 const DECODE = method<DecodeRequest, DecodeResponse__Output>("Decode");
+const MAX_SEQUENCE = 65535; // of the numbers of a fork
 const DAY_MS = 24 * 3600 * 1000;
 
 /** The options of a session; `timeoutMs` is the deadline of each action. */
@@ -144,6 +145,7 @@ export class Session {
   async fork(sequence = 0, newSequence?: number): Promise<number> {
     const from = integer(sequence, "fork.sequence");
     const wanted = newSequence === undefined ? undefined : integer(newSequence, "fork.newSequence");
+    const deadline = Date.now() + this.timeoutMs; // of all attempts
     for (;;) {
       let number = wanted ?? 1;
       while (wanted === undefined && this.sequences.has(number)) {
@@ -152,14 +154,14 @@ export class Session {
       const isNew = !this.sequences.has(number);
       this.sequences.add(number);
       try {
-        return await this.act({ sequence: from, fork: { newSequence: number } }, () => number);
+        return await this.act({ sequence: from, fork: { newSequence: number } }, () => number, undefined, deadline);
       } catch (failure) {
         // A session that was resumed has sequences of before.
         const exists = failure instanceof AttendError && failure.code === "ALREADY_EXISTS";
         if (isNew && !exists) {
           this.sequences.delete(number);
         }
-        if (!exists || wanted !== undefined) {
+        if (!exists || wanted !== undefined || number >= MAX_SEQUENCE || Date.now() >= deadline) {
           throw failure;
         }
       }
@@ -205,7 +207,12 @@ export class Session {
   }
 
   /** Returns what `finish` makes of the result. The session ends if that throws: the server has done what the answer does not tell. */
-  private act<T>(action: DecodeRequest, finish: (result: DecodeResult__Output) => T, parts?: Assembler): Promise<T> {
+  private act<T>(
+    action: DecodeRequest,
+    finish: (result: DecodeResult__Output) => T,
+    parts?: Assembler,
+    deadline = Date.now() + this.timeoutMs,
+  ): Promise<T> {
     if (this.broken !== undefined) {
       return Promise.reject(this.broken);
     }
@@ -222,7 +229,7 @@ export class Session {
     }
     return new Promise((resolve, reject) => {
       const late = new AttendError("DEADLINE_EXCEEDED", `server ${this.server}: no answer within ${this.timeoutMs} ms, so the session has ended`);
-      const timer = alarm(this.timeoutMs, () => this.break(late));
+      const timer = alarm(deadline - Date.now(), () => this.break(late));
       this.waiting.set(id, { parts, timer, accept: (result) => resolve(finish(result)), reject });
       this.#call.write(bytes);
     });

@@ -200,6 +200,32 @@ describe("an answer that does not hold together", () => {
     });
   });
 
+  test("ends a fork whose numbers are all in use, at the last number or when its time is over", async (t) => {
+    const now = Date.now;
+    let passed = 0;
+    t.mock.method(Date, "now", () => now() + passed);
+    const numbers = [];
+    const Decode = (call) =>
+      call.on("data", ({ id, open, fork }) => {
+        if (open) {
+          return call.write({ id, result: { length: 0, usage: {} } });
+        }
+        numbers.push(fork.newSequence);
+        passed += 1_000_000;
+        call.write({ id, result: { code: grpc.status.ALREADY_EXISTS, message: "as told" } });
+      });
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" }, { timeoutMs: 2_500_000 });
+      await assert.rejects(session.fork(), { code: "ALREADY_EXISTS", message: "as told" });
+      assert.deepEqual(numbers, [1, 2, 3]);
+      for (let number = 4; number < 65535; number++) {
+        session.sequences.add(number); // 65,531 forks would take a while
+      }
+      await assert.rejects(session.fork(), { code: "ALREADY_EXISTS", message: "as told" });
+      assert.deepEqual(numbers, [1, 2, 3, 65535]);
+    });
+  });
+
   test("breaks its session, once and for all", async () => {
     const Decode = (call) =>
       call.on("data", ({ id, open }) => {
