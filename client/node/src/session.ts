@@ -255,7 +255,8 @@ export class Session {
         waiting.accept(result);
         this.length = message.sequence === 0 ? result.length : this.length;
       } else {
-        waiting.reject(new AttendError(codeName(result.code), result.message, result.retryAfterMs || undefined));
+        const retryAfterMs = result.retryAfterMs > 0 ? result.retryAfterMs : undefined;
+        waiting.reject(new AttendError(codeName(result.code), result.message, retryAfterMs));
       }
     } catch (error) {
       return this.break(error);

@@ -226,6 +226,21 @@ describe("an answer that does not hold together", () => {
     });
   });
 
+  test("asks to retry after a positive time only", async () => {
+    const times = [-5, 0, 7];
+    const Decode = (call) =>
+      call.on("data", ({ id, open }) => {
+        const refused = () => ({ code: grpc.status.RESOURCE_EXHAUSTED, message: "as told", retryAfterMs: times.shift() });
+        call.write({ id, result: open ? { length: 0, usage: {} } : refused() });
+      });
+    await faking({ Decode }, async (client) => {
+      const session = await client.session({ model: "demo" });
+      for (const retryAfterMs of [undefined, undefined, 7]) {
+        await assert.rejects(session.step({ tokenIds: [1] }), { code: "RESOURCE_EXHAUSTED", retryAfterMs });
+      }
+    });
+  });
+
   test("breaks its session, once and for all", async () => {
     const Decode = (call) =>
       call.on("data", ({ id, open }) => {
