@@ -56,6 +56,23 @@ for script in postinst prerm postrm; do
   sh -n "$root/control/$script" || fail "$script is no shell script"
 done
 
+# postinst restarts a running service, and starts one that has failed; the stub of systemctl says whether it has (0) or not (1).
+mkdir "$root/stub"
+# shellcheck disable=SC2016 # the stub reads them
+printf '#!/bin/sh\necho "$*" >>"$SAID"\ncase "$*" in *is-failed*) exit "$FAILED" ;; esac\n' >"$root/stub/systemctl"
+chmod +x "$root/stub/systemctl"
+sed "s|/run/systemd/system|$root|" "$root/control/postinst" >"$root/postinst"
+while IFS='|' read -r failed old expected; do
+  DPKG_ROOT='' FAILED=$failed SAID=$root/said PATH=$root/stub:$PATH sh "$root/postinst" configure "$old" || fail "postinst ended with $?"
+  said=$(grep -v is-failed "$root/said" | tr '\n' ';')
+  [ "$said" = "$expected" ] || fail "postinst, failed=$failed, old version '$old': expected $expected, found $said"
+  rm "$root/said"
+done <<'END'
+1||daemon-reload;
+1|0.1.0|daemon-reload;--no-block try-restart attend-server.service;
+0|0.1.0|daemon-reload;reset-failed attend-server.service;--no-block start attend-server.service;
+END
+
 unit=usr/lib/systemd/system/attend-server.service
 mkdir -p "$root/tree/usr/lib/systemd/system"
 cp /usr/lib/systemd/system/{basic,sysinit,shutdown,network-online,multi-user}.target "$root/tree/usr/lib/systemd/system/" 2>/dev/null ||
