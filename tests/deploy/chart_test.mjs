@@ -72,6 +72,7 @@ const VALUES = {
   connections_of_any_age: [{ config: { max_connection_age: '0s', drain_delay: '0s' } }, (o) => [['0s', config(o).max_connection_age]]],
   a_scale: [{ autoscaling: { minReplicas: 4, maxReplicas: 5, cpu: 70 } },
     (o) => [[4, find(o, 'HorizontalPodAutoscaler').spec.minReplicas], [5, find(o, 'HorizontalPodAutoscaler').spec.maxReplicas], [[cpu], find(o, 'HorizontalPodAutoscaler').spec.metrics]]],
+  one_server_at_first: [{ autoscaling: { minReplicas: 1 } }, (o) => [[35, find(o, 'Deployment').spec.minReadySeconds]]],
   queued_work: [{ monitoring: { enabled: true }, autoscaling: { queuedWork: '0.5' } },
     (o) => [[{ metric: { name: 'attend_queued_work_seconds' }, target: { type: 'AverageValue', averageValue: '0.5' } }, find(o, 'HorizontalPodAutoscaler').spec.metrics[0].pods]]],
   large_models: [{ startup: { patience: '1h30m1s' } },

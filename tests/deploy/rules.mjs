@@ -165,7 +165,7 @@ function* listeners({ config, container, objects }) {
 }
 
 function* rollout({ objects, deployment, pod, container, config }) {
-  const isShared = ofKind(objects, 'HorizontalPodAutoscaler').some(({ spec }) => spec.minReplicas > 1);
+  const isShared = ofKind(objects, 'HorizontalPodAutoscaler').some(({ spec }) => spec.maxReplicas > 1);
   if (isShared && !(deployment.spec.minReadySeconds >= 30)) yield 'Deployment: minReadySeconds: clients need 30 s to find the new pods';
   const { periodSeconds, failureThreshold } = container.startupProbe;
   const starting = periodSeconds * failureThreshold + (deployment.spec.minReadySeconds ?? 0);
