@@ -38,12 +38,13 @@ quietly() { "$@" >"$work/log" 2>&1; }
 
 version=$(sed -n 's/^project(attend VERSION \([^ ]*\) .*/\1/p' CMakeLists.txt)
 [ -z "$(ls -A "$dist")" ] || fail "$dist is not empty"
-changes=$(git status --short | head -n 5)
-[ -z "$changes" ] || fail "there are changes that are not committed: $changes"
+# Shortened afterwards: a head in a pipe ends what still writes into it, and pipefail the script, before it says why.
+changes=$(git status --short)
+[ -z "$changes" ] || fail "there are changes that are not committed: $(head -n 5 <<<"$changes")"
 grep -qE "^## \[${version//./\\.}\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$" CHANGELOG.md ||
   fail "CHANGELOG.md has no dated section [$version]"
-unreleased=$(sed -n '/^## \[Unreleased\]/,/^## \[[0-9]/{/^## /d;/./p}' CHANGELOG.md | head -n 5)
-[ -z "$unreleased" ] || fail "CHANGELOG.md has changes that are not released yet: $unreleased"
+unreleased=$(sed -n '/^## \[Unreleased\]/,/^## \[[0-9]/{/^## /d;/./p}' CHANGELOG.md)
+[ -z "$unreleased" ] || fail "CHANGELOG.md has changes that are not released yet: $(head -n 5 <<<"$unreleased")"
 [ -s "tests/data/api/$version.txt" ] ||
   fail "tests/data/api has no $version.txt: python3 tests/proto/api_test.py protoc --write $version"
 [ -s "tests/data/promises/$version.txt" ] ||
