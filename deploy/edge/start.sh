@@ -15,7 +15,7 @@ has_ipv6() { if [ -n "$(cat /proc/net/if_inet6 2>/dev/null)" ]; then echo yes; e
 : "${EDGE_SERVER_CA:=}"                                 # authority of the server's certificate (PEM); empty: plaintext
 : "${EDGE_SERVER_NAME:=attend}"                         # a name in that certificate
 : "${EDGE_MESSAGE_BYTES:=268435456}"                    # --max-message-bytes of the server
-: "${EDGE_CALLS:=256}"                                  # concurrent calls of one address
+: "${EDGE_CALLS:=256}"                                  # concurrent calls of one address; nginx takes at most 65535
 : "${EDGE_CALLS_PER_SECOND:=1000}"                      # new calls of one address per second
 : "${EDGE_WORKERS:=2}"                                  # processes
 : "${EDGE_FOLDER:=$(mktemp -d)}"                        # the folder for its configuration; nobody else may write to it
@@ -52,6 +52,17 @@ check() {
       ;;
   esac
 }
+# check_number NAME VALUE MOST
+check_number() {
+  case $2 in
+    0* | *[!0-9]* | ???????????*) valid=no ;;
+    *) valid=$(($2 <= $3)) ;;
+  esac
+  if [ "$valid" != 1 ]; then
+    echo "start.sh: $1: expected a whole number of 1 to $3, found $2" >&2
+    exit 1
+  fi
+}
 
 fill EDGE_LISTEN "$EDGE_LISTEN"
 case $EDGE_IPV6 in
@@ -68,15 +79,9 @@ esac
 fill EDGE_CERTIFICATE "$EDGE_CERTIFICATE"
 fill EDGE_KEY "$EDGE_KEY"
 fill EDGE_SERVER "$EDGE_SERVER"
-case $EDGE_MESSAGE_BYTES in
-  0* | *[!0-9]* | ???????????*) valid=no ;;
-  *) valid=$((EDGE_MESSAGE_BYTES <= 2147483647)) ;;
-esac
-if [ "$valid" != 1 ]; then
-  echo "start.sh: EDGE_MESSAGE_BYTES: expected a whole number of 1 to 2147483647, found $EDGE_MESSAGE_BYTES" >&2
-  exit 1
-fi
+check_number EDGE_MESSAGE_BYTES "$EDGE_MESSAGE_BYTES" 2147483647
 fill EDGE_BODY_BYTES $((EDGE_MESSAGE_BYTES + 1048576))
+check_number EDGE_CALLS "$EDGE_CALLS" 65535
 fill EDGE_CALLS "$EDGE_CALLS"
 fill EDGE_CALLS_PER_SECOND "$EDGE_CALLS_PER_SECOND"
 fill EDGE_WORKERS "$EDGE_WORKERS"

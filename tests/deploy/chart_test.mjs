@@ -95,11 +95,11 @@ const VALUES = {
         labelSelector: find(o, 'Deployment').spec.selector }], pod(o).topologySpreadConstraints]]],
   no_spread: [{ topologySpreadConstraints: [] }, (o) => [[undefined, pod(o).topologySpreadConstraints]]],
   an_edge: [{ edge: { enabled: true, image: { repository: 'r/edge', tag: '7', pullPolicy: 'Never' }, replicas: 5, tlsSecret: 'ours', serverCa: 'ours-ca', serverName: 'a.example',
-    env: { EDGE_WORKERS: '4', EDGE_CALLS: '9' }, serviceAnnotations: { a: 'b' }, resources: edgeResources } },
+    env: { EDGE_WORKERS: '4', EDGE_CALLS: '65535' }, serviceAnnotations: { a: 'b' }, resources: edgeResources } },
   (o) => [['r/edge:7', container(o, 'attend-edge').image], ['Never', container(o, 'attend-edge').imagePullPolicy], [5, find(o, 'Deployment', 'attend-edge').spec.replicas],
     [secret('ours'), pod(o, 'attend-edge').volumes[0].secret], ['ours-ca', pod(o, 'attend-edge').volumes[1].configMap.name],
     [{ a: 'b' }, find(o, 'Service', 'attend-edge').metadata.annotations], [edgeResources, container(o, 'attend-edge').resources],
-    [{ EDGE_SERVER: 'attend-servers:8001', EDGE_SERVER_CA: '/etc/attend-server-ca/ca.pem', EDGE_SERVER_NAME: 'a.example', EDGE_MESSAGE_BYTES: '67108864', EDGE_FOLDER: '/run/edge', EDGE_WORKERS: '4', EDGE_CALLS: '9' },
+    [{ EDGE_SERVER: 'attend-servers:8001', EDGE_SERVER_CA: '/etc/attend-server-ca/ca.pem', EDGE_SERVER_NAME: 'a.example', EDGE_MESSAGE_BYTES: '67108864', EDGE_FOLDER: '/run/edge', EDGE_WORKERS: '4', EDGE_CALLS: '65535' },
       Object.fromEntries(container(o, 'attend-edge').env.map(({ name, value }) => [name, value]))]]],
   an_edge_by_digest: [{ edge: { enabled: true, image: { digest } } }, (o) => [[`attend-edge@${digest}`, container(o, 'attend-edge').image]]],
 };
@@ -152,6 +152,7 @@ const WRONG = {
   an_edge_before_plaintext: [{ tls: { enabled: false }, edge: { enabled: true } }, /edge\.enabled: expected false without tls\.enabled, found true/],
   an_edge_without_certificate: [{ tls: { clientCa: { secret: 'ca' } }, edge: { enabled: true } }, /tls\.clientCa\.secret: expected none with edge\.enabled.*found ca/],
   an_edge_without_secret: [{ edge: { tlsSecret: '' } }, /edge\.tlsSecret: .*match pattern/],
+  more_calls_than_nginx_takes: [{ edge: { env: { EDGE_CALLS: '65536' } } }, /edge\.env\.EDGE_CALLS: .*match pattern/],
   a_setting_of_the_edge: [{ edge: { env: { EDGE_LISTEN: '1' } } }, /edge\.env: .*EDGE_LISTEN is not allowed/],
 };
 

@@ -289,13 +289,21 @@ class Starts(unittest.TestCase):
     def listeners(self, **variables):
         return re.findall(r"^ *listen (\S+) ", configured(self, **variables), re.MULTILINE)
 
+    def refuses_numbers_beyond(self, name, most):
+        for value in ("0", "010", "-1", "64m", str(most + 1), "99999999999999999999", "1 2"):
+            found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
+                                   env={**os.environ, "EDGE_NGINX": "true", name: value})
+            self.assertEqual(found.returncode, 1, value)
+            self.assertIn(f"{name}: expected a whole number of 1 to {most}, found {value}", found.stderr)
+
     def test_the_size_of_a_message_has_to_be_one_of_grpc(self):
         self.assertIn("client_max_body_size 2148532223;", configured(self, EDGE_MESSAGE_BYTES="2147483647"))
-        for value in ("0", "010", "-1", "64m", "2147483648", "99999999999999999999", "1 2"):
-            found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
-                                   env={**os.environ, "EDGE_MESSAGE_BYTES": value})
-            self.assertEqual(found.returncode, 1)
-            self.assertIn(f"EDGE_MESSAGE_BYTES: expected a whole number of 1 to 2147483647, found {value}", found.stderr)
+        self.refuses_numbers_beyond("EDGE_MESSAGE_BYTES", 2147483647)
+
+    def test_the_calls_of_an_address_have_to_be_as_many_as_nginx_takes(self):
+        with Server() as server, Edge(server, EDGE_CALLS=65535):
+            pass  # it has started
+        self.refuses_numbers_beyond("EDGE_CALLS", 65535)
 
     def test_a_bare_port_is_served_on_ipv6_too_where_the_machine_has_it(self):
         self.assertEqual(self.listeners(EDGE_IPV6="yes"), ["8443", "[::]:8443"])
