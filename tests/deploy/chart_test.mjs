@@ -147,6 +147,8 @@ const WRONG = {
   more_than_at_most: [{ autoscaling: { minReplicas: 9 } }, /autoscaling\.minReplicas: expected at most autoscaling\.maxReplicas, 8, found 9/],
   more_than_all: [{ autoscaling: { cpu: 200 } }, /autoscaling\.cpu: .*less than or equal to 100/],
   no_patience: [{ startup: { patience: '0s' } }, /startup\.patience: .*match pattern/],
+  rare_scrapes: [{ monitoring: { interval: '5m' } }, /monitoring\.interval: .*match pattern/],
+  too_rare_scrapes: [{ monitoring: { interval: '31s' } }, /monitoring\.interval: .*match pattern/],
   callers_from_everywhere: [{ networkPolicy: { clients: [] } }, /networkPolicy\.clients: .*at least 1/],
   a_spread_with_labels: [{ topologySpreadConstraints: [{ maxSkew: 1, topologyKey: 'a', whenUnsatisfiable: 'ScheduleAnyway', labelSelector: {} }] }, /topologySpreadConstraints\.0.*/],
   an_edge_before_plaintext: [{ tls: { enabled: false }, edge: { enabled: true } }, /edge\.enabled: expected false without tls\.enabled, found true/],
