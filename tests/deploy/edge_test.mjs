@@ -28,7 +28,7 @@ function variables(container) {
 }
 
 function* problems(objects) {
-  const { template, selector } = find(objects, 'Deployment').spec;
+  const { template, selector, minReadySeconds = 0 } = find(objects, 'Deployment').spec;
   const [container] = template.spec.containers;
   const servers = find(prod, 'Deployment').spec.template;
   yield* security({ objects, pod: template, container });
@@ -63,6 +63,10 @@ function* problems(objects) {
   const { max_message_bytes } = JSON.parse(find(prod, 'ConfigMap').data['attend.json']);
   if (value.EDGE_MESSAGE_BYTES !== `${max_message_bytes}`) yield `EDGE_MESSAGE_BYTES: ${value.EDGE_MESSAGE_BYTES} is not the servers' ${max_message_bytes}`;
   const sleep = container.lifecycle.preStop.sleep.seconds;
+  // Slower than the balancer's health checks of nodes.
+  if (find(objects, 'Service', 'attend-edge').spec.externalTrafficPolicy === 'Local') {
+    for (const [name, wait] of [['preStop', sleep], ['minReadySeconds', minReadySeconds]]) if (!(wait >= 30)) yield `${name}: expected at least 30 s with externalTrafficPolicy Local, found ${wait}`;
+  }
   const ending = Number(read('nginx.conf.template').match(/worker_shutdown_timeout (\d+)s/)[1]);
   if (!(template.spec.terminationGracePeriodSeconds > sleep + ending)) yield `terminationGracePeriodSeconds: expected more than ${sleep + ending}`;
 }
@@ -80,6 +84,8 @@ const BROKEN = {
   plaintext_to_the_servers: [(o) => { setting(o, 'EDGE_SERVER_CA').value = ''; }, /plaintext to servers/],
   no_certificate: [(o) => { pod(o).spec.containers[0].volumeMounts.shift(); }, /EDGE_CERTIFICATE: nothing is mounted/],
   a_closed_way_out: [(o) => { find(o, 'NetworkPolicy').spec.egress[0].ports[0].port = 8002; }, /out to port 8001/],
+  a_hasty_rollout: [(o) => { delete find(o, 'Deployment').spec.minReadySeconds; }, /minReadySeconds: expected at least 30 s .* found 0/],
+  a_pod_that_balancers_still_know: [(o) => { pod(o).spec.containers[0].lifecycle.preStop.sleep.seconds = 5; }, /preStop: expected at least 30 s .* found 5/],
   a_hasty_end: [(o) => { pod(o).spec.terminationGracePeriodSeconds = 30; }, /terminationGracePeriodSeconds/],
 };
 
