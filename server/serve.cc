@@ -29,6 +29,10 @@ namespace {
 // Longer than any model takes to load. The service manager has a limit of its own.
 constexpr absl::Duration kLoadingTime = absl::Hours(24);
 
+// What the end takes beyond the time that calls have: the service manager waits as long before it
+// kills the server.
+constexpr absl::Duration kEndingTime = absl::Seconds(10);
+
 // Notifies the service manager, if one asked for it (NOTIFY_SOCKET): sd_notify(3).
 void NotifyManager(const std::string& state) { sd_notify(0, state.c_str()); }
 
@@ -123,10 +127,12 @@ int Serve(const ServerOptions& options) {
   PrintAddresses(**server, options.log_format);
   NotifyManagerWhenReady(**server);
   stop.WaitForNotification();
-  NotifyManager("STOPPING=1\nSTATUS=draining");
+  const absl::Duration draining = options.drain_delay + options.grace_period;
+  NotifyManager(absl::StrCat(
+      "STOPPING=1\nEXTEND_TIMEOUT_USEC=", absl::ToInt64Microseconds(draining + kEndingTime),
+      "\nSTATUS=draining"));
   Log(LogLevel::kInfo,
-      absl::StrCat("the server drains for at most ",
-                   absl::FormatDuration(options.drain_delay + options.grace_period)));
+      absl::StrCat("the server drains for at most ", absl::FormatDuration(draining)));
   (*server)->Drain(options.grace_period);
   Log(LogLevel::kInfo, "the server has drained");
   FlushLog();

@@ -49,13 +49,14 @@ class NotifySocket {
 
 TEST(ServiceManagerTest, HearsOfLoadingOfReadinessAndOfTheEnd) {
   const NotifySocket manager;
-  ServerProcess server({std::string("--models=") + kCheckpoints});
+  ServerProcess server({std::string("--models=") + kCheckpoints, "--drain-delay=2m"});
   EXPECT_EQ(manager.Next(), "STATUS=loading models");
   EXPECT_EQ(manager.Next(), "READY=1\nSTATUS=serving on " + server.address());
   const Outcome health = RunAttend({"health", "--server=" + server.address()});
   EXPECT_EQ(health.exit_code, 0) << health.err;
   server.process().Signal(SIGTERM);
-  EXPECT_EQ(manager.Next(), "STOPPING=1\nSTATUS=draining");
+  // drain_delay, grace_period and 10 s: the server is not killed before.
+  EXPECT_EQ(manager.Next(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=160000000\nSTATUS=draining");
   EXPECT_EQ(server.process().WaitForExit(kPatience), 0) << server.process().err();
 }
 
