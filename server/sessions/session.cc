@@ -70,9 +70,9 @@ SessionPages Session::pages() const {
   for (const auto& [_, sequence] : sequences_) {
     for (int64_t token = 0; token < sequence.length;
          token = NextPage(sequence.caches.front(), token)) {
-      const auto [found, is_new] = shared.try_emplace(sequence.caches.front().PageOf(token),
-                                                      SessionPages::Shared{sequence.caches, token});
-      ++found->second.num_users;
+      const void* const page = sequence.caches.front().PageOf(token);
+      ++shared.try_emplace(page, SessionPages::Shared{sequence.caches, token})
+            .first->second.num_users;
     }
   }
   for (const auto& [_, use] : shared) {

@@ -13,6 +13,14 @@ namespace {
 
 constexpr int kActions = 200;
 
+/// An action as a message of gRPC.
+std::string ActionMessage() {
+  v1::DecodeRequest action = TruncateTo(0);
+  action.set_id(1);
+  const std::string bytes = action.SerializeAsString();
+  return std::string(4, '\0') + static_cast<char>(bytes.size()) + bytes;
+}
+
 // Each is refused at once, as the stream has no session.
 TEST(UnreadAnswersTest, FewActionsAreReadWhileNoAnswerIsTaken) {
   constexpr int kMaxUnsent = 8;
@@ -20,13 +28,9 @@ TEST(UnreadAnswersTest, FewActionsAreReadWhileNoAnswerIsTaken) {
   AttendClient client(server.NewChannel());
   {
     Http2Socket deaf(server.address());
-    v1::DecodeRequest action = TruncateTo(0);
-    action.set_id(1);
-    const std::string bytes = action.SerializeAsString();
-    const std::string message = std::string(4, '\0') + static_cast<char>(bytes.size()) + bytes;
     std::string messages;
     for (int i = 0; i < kActions; ++i) {
-      messages += message;
+      messages += ActionMessage();
     }
     // The client has no room for any data, only for headers.
     deaf.Send(Frame(4, 0, 0, std::string("\0\x04\0\0\0\0", 6)) +
@@ -48,14 +52,10 @@ TEST(UnreadAnswersTest, ARefusedStreamWhoseAnswersAreNotTakenIsIdle) {
   InProcessServer server({.session_idle_timeout = absl::Milliseconds(100)});
   AttendClient client(server.NewChannel());
   Http2Socket deaf(server.address());
-  v1::DecodeRequest action = TruncateTo(0);
-  action.set_id(1);
-  const std::string bytes = action.SerializeAsString();
-  const std::string message = std::string(4, '\0') + static_cast<char>(bytes.size()) + bytes;
   const std::string wrong = std::string("\1\0\0\0\3", 5) + "bad";  // said to be compressed
   deaf.Send(Frame(4, 0, 0, std::string("\0\x04\0\0\0\0", 6)) +
             Frame(1, 4, 1, CallHeaders("/attention.v1.AttentionService/Decode")) +
-            Frame(0, 0, 1, message + wrong));
+            Frame(0, 0, 1, ActionMessage() + wrong));
   EXPECT_TRUE(Eventually([&] { return client.Statistics().failed() > 1; }));
 }
 
