@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/runtime/contain.h"
 #include "server/log/log.h"
@@ -244,17 +246,26 @@ void ConnectionAcceptor::TurnAway(const std::string& host, int64_t waiting_of_ho
 }
 
 void ConnectionAcceptor::PassWaiting() {
+  if (const steady_clock::time_point now = steady_clock::now();
+      now - last_look_ >= kTimeBetweenSweeps) {
+    last_look_ = now;
+    waiting_.remove_if([](const Waiting& one) { return HasLeft(one.connection.get()); });
+  }
+  absl::flat_hash_set<std::string> must_wait;  // hosts whose earlier connection waits on
   for (auto one = waiting_.begin(); one != waiting_.end();) {
-    const bool has_left = HasLeft(one->connection.get());
-    if (!has_left && !pace_.Take(one->from.host, one->from.port)) {
-      ++one;
-      continue;
+    const auto next = std::next(one);
+    if (must_wait.contains(one->from.host)) {
+      // It comes after that one, and costs no look until then.
+    } else if (HasLeft(one->connection.get())) {
+      waiting_.erase(one);
+    } else if (!pace_.Take(one->from.host, one->from.port)) {
+      must_wait.insert(one->from.host);
+    } else {
+      Waiting passed = std::move(*one);
+      waiting_.erase(one);
+      take_(passed.listener, std::move(passed.connection));
     }
-    Waiting next = std::move(*one);
-    one = waiting_.erase(one);
-    if (!has_left) {
-      take_(next.listener, std::move(next.connection));
-    }
+    one = next;
   }
 }
 

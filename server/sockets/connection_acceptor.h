@@ -92,8 +92,8 @@ class ConnectionAcceptor {
   void PassOrHold(Waiting accepted);
   /// Counts and logs a connection that is closed because too many wait.
   void TurnAway(const std::string& host, int64_t waiting_of_host);
-  /// Passes on the waiting connections that may be taken now, and closes those whose client has
-  /// left.
+  /// Passes on the waiting connections that may be taken now, those of a host in the order of
+  /// arrival. Closes those whose client has left when their turn comes, and at times all such.
   void PassWaiting();
 
   /// The thread alone uses the listeners, until it ends.
@@ -103,6 +103,7 @@ class ConnectionAcceptor {
   const Take take_;
   /// Used by the thread only, in the order of arrival.
   std::list<Waiting> waiting_;
+  std::chrono::steady_clock::time_point last_look_;  // at all of them; used by the thread only
   Warning turn_warning_;     // used by the thread only
   Warning failure_warning_;  // used by the thread only
   const FileDescriptor wake_;
