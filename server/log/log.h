@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "core/runtime/contain.h"
 
 namespace attention {
 
@@ -37,6 +39,16 @@ void Log(LogLevel level, std::string_view text);
 
 /// Logs an error that belongs to no request, on a thread that continues. Does not throw.
 void LogFailure(const absl::Status& status) noexcept;
+/// Calls `function`, and logs what it throws, as Contain names it by `work`. Returns whether it
+/// threw nothing.
+template <typename Function>
+bool RunLogged(std::string_view work, Function&& function) {
+  const absl::Status status = ContainVoid(work, std::forward<Function>(function));
+  if (!status.ok()) {
+    LogFailure(status);
+  }
+  return status.ok();
+}
 
 /// Moves the writing of lines to a thread (LogSink), so that no other thread waits for the reader
 /// of the log. A process that ends by abort() waits 50 ms for the lines. Called once.

@@ -20,6 +20,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
+// The name of the loader's work in errors.
+constexpr char kWork[] = "the model loader";
 constexpr size_t kMaxTasks = 64;
 constexpr int kNiceness = 10;
 constexpr std::chrono::milliseconds kPauseBeforeRetry{10};
@@ -59,17 +61,6 @@ ServingEnvironment EnvironmentOf(const ModelLoaderOptions& options, ModelReposit
           .free_unused = [queue] { queue->RunUrgent(); }};
 }
 
-// Runs the work and logs its exceptions, after which the loader continues. Returns whether there
-// was none.
-template <typename Work>
-bool RunLogged(const Work& work) {
-  const absl::Status status = ContainVoid("the model loader", work);
-  if (!status.ok()) {
-    LogFailure(status);
-  }
-  return status.ok();
-}
-
 // Returns a task that calls `done` with the result of `work`.
 TaskQueue::Task TaskOf(const ModelRequest& request, std::function<absl::Status()> work,
                        ModelLoader::Done done) {
@@ -80,7 +71,7 @@ TaskQueue::Task TaskOf(const ModelRequest& request, std::function<absl::Status()
     } else if (is_cancelled()) {
       done(absl::CancelledError("cancelled before the work began"));
     } else {
-      done(Contain("the model loader", work));
+      done(Contain(kWork, work));
     }
   };
 }
@@ -118,9 +109,9 @@ void ModelLoader::Start(std::function<void()> on_loaded) {
 void ModelLoader::Close() { queue_->Close(); }
 
 void ModelLoader::Run(const std::function<void()>& on_loaded) {
-  RunLogged(LowerPriority);
-  RunLogged([this] { Refresh(Occasion::kRequest); });
-  while (!queue_->is_closed() && !RunLogged(on_loaded)) {
+  RunLogged(kWork, LowerPriority);
+  RunLogged(kWork, [this] { Refresh(Occasion::kRequest); });
+  while (!queue_->is_closed() && !RunLogged(kWork, on_loaded)) {
     std::this_thread::sleep_for(kPauseBeforeRetry);
   }
   const absl::Duration interval = options_.poll_interval;
@@ -130,18 +121,17 @@ void ModelLoader::Run(const std::function<void()>& on_loaded) {
   TimePoint deadline = next_poll();
   while (!queue_->is_closed()) {
     if (const std::optional<TaskQueue::Task> task = queue_->Next(deadline)) {
-      RunLogged([&task] { (*task)(absl::OkStatus()); });
+      RunLogged(kWork, [&task] { (*task)(absl::OkStatus()); });
     }
     if (steady_clock::now() >= deadline) {
-      RunLogged([this] { Refresh(Occasion::kPoll); });
+      RunLogged(kWork, [this] { Refresh(Occasion::kPoll); });
       deadline = next_poll();
     }
   }
 }
 
 void ModelLoader::Refresh(Occasion occasion) {
-  const absl::Status status =
-      Contain("the model loader", [&] { return catalog_.Refresh(occasion); });
+  const absl::Status status = Contain(kWork, [&] { return catalog_.Refresh(occasion); });
   // An error of the folder that repeats itself is logged once.
   if (!status.ok() && status != last_error_) {
     Log(LogLevel::kError, absl::StrCat("--models: ", std::string(status.message()),

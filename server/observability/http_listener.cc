@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
 #include "server/sockets/listening_socket.h"
@@ -63,10 +62,7 @@ class HttpListener::Loop {
   void Run() {
     bool is_running = true;
     while (is_running) {
-      const absl::Status status =
-          ContainVoid("serving /metrics", [&] { is_running = ServeOnce(); });
-      if (!status.ok()) {
-        LogFailure(status);
+      if (!RunLogged("serving /metrics", [&] { is_running = ServeOnce(); })) {
         connections_.clear();
       }
     }

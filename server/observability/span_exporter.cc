@@ -9,7 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "core/runtime/time_after.h"
 #include "server/log/log.h"
@@ -171,12 +170,8 @@ int64_t SpanExporter::Send(const std::string& body, int64_t requests) {
 void SpanExporter::Run() {
   while (TakeBatch()) {
     int64_t sent = 0;
-    const absl::Status status = ContainVoid("sending traces", [&] {
-      sent = Send(ToOtlpJson(batch_, options_.version), std::ssize(batch_));
-    });
-    if (!status.ok()) {
-      LogFailure(status);
-    }
+    RunLogged("sending traces",
+              [&] { sent = Send(ToOtlpJson(batch_, options_.version), std::ssize(batch_)); });
     MutexLock lock(mutex_);
     statistics_.exported += sent;
     statistics_.dropped += std::ssize(batch_) - sent;

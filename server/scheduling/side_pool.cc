@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/runtime/contain.h"
 #include "server/log/log.h"
 #include "server/scheduling/thread_priority.h"
 
@@ -93,10 +92,7 @@ void SidePool::Sweep() {
 void SidePool::RunTask(Entry entry) {
   const Running own = {this, entry.task.cost, entry.finish};
   const Running* const outer = std::exchange(running, &own);
-  const absl::Status status = ContainVoid("a side thread", entry.task.run);
-  if (!status.ok()) {
-    LogFailure(status);
-  }
+  RunLogged("a side thread", entry.task.run);
   entry.task.run = nullptr;  // releases what it holds
   running = outer;
   MutexLock lock(mutex_);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "core/runtime/contain.h"
 #include "server/log/log.h"
 
 namespace attention {
@@ -44,7 +43,7 @@ void StallWatch::Run() {
   IdleDetector idle_detector;
   bool was_stalled = false;
   while (Wait()) {
-    const absl::Status status = ContainVoid("watching for stalls", [&] {
+    RunLogged("watching for stalls", [&] {
       const Progress progress = progress_();
       if (idle_detector.Look(progress)) {
         on_idle_();
@@ -55,9 +54,6 @@ void StallWatch::Run() {
         was_stalled = is_stalled;
       }
     });
-    if (!status.ok()) {
-      LogFailure(status);
-    }
   }
 }
 

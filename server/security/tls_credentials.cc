@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/runtime/contain.h"
 #include "server/log/log.h"
 
 namespace attention {
@@ -39,11 +38,8 @@ bool FetchChanged(Address& address, grpc_ssl_server_certificate_config** config)
 grpc_ssl_certificate_config_reload_status Fetch(void* user_data,
                                                 grpc_ssl_server_certificate_config** config) {
   bool has_changed = false;
-  const absl::Status status = ContainVoid("reading the certificates", [&] {
-    has_changed = FetchChanged(*static_cast<Address*>(user_data), config);
-  });
-  if (!status.ok()) {
-    LogFailure(status);
+  if (!RunLogged("reading the certificates",
+                 [&] { has_changed = FetchChanged(*static_cast<Address*>(user_data), config); })) {
     return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
   }
   return has_changed ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW

@@ -59,9 +59,7 @@ class ReflectionCall final : public MessageReceiver,
 
   // Cancels the call when not even the error can be sent.
   void OnFailure(const absl::Status& status) noexcept {
-    const absl::Status ended = ContainVoid("ending the call", [&] { Finish(status); });
-    if (!ended.ok()) {
-      LogFailure(ended);
+    if (!RunLogged("ending the call", [&] { Finish(status); })) {
       context_.TryCancel();
     }
   }

@@ -8,11 +8,7 @@ void CompletionThreads::Start(int num_threads) {
       void* tag = nullptr;
       bool ok = false;
       while (queue_->Next(&tag, &ok)) {
-        const absl::Status status = ContainVoid(
-            "a completion thread", [&] { static_cast<CompletionTag*>(tag)->Deliver(ok); });
-        if (!status.ok()) {
-          LogFailure(status);
-        }
+        RunLogged("a completion thread", [&] { static_cast<CompletionTag*>(tag)->Deliver(ok); });
       }
     });
   }

@@ -131,11 +131,9 @@ template <typename Post>
 void PostWithRetries(Post post) noexcept {
   constexpr int kMaxTries = 1000;
   for (int i = 0; i < kMaxTries; ++i) {
-    const absl::Status status = ContainVoid("waiting for the next call", post);
-    if (status.ok()) {
+    if (RunLogged("waiting for the next call", post)) {
       return;
     }
-    LogFailure(status);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }

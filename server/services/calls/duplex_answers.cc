@@ -57,7 +57,7 @@ void DuplexCall::EndRequest(Outgoing& outgoing, bool is_sent) {
     running_bytes_ -= record.request_bytes;
     last_activity_ = steady_clock::now();
   }
-  const absl::Status recorded = ContainVoid("recording the call", [&] {
+  RunLogged("recording the call", [&] {
     const std::chrono::nanoseconds sent = steady_clock::now() - outgoing.queued;
     record.send_ns = sent.count();
     Record(metadata_, record);
@@ -74,9 +74,6 @@ void DuplexCall::EndRequest(Outgoing& outgoing, bool is_sent) {
     record.status = cancellation_.Explain(record.status);
     environment_.observer.OnEnd(std::move(record));
   });
-  if (!recorded.ok()) {
-    LogFailure(recorded);
-  }
   environment_.admission.Leave();
   AddRunning(-1);
 }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/runtime/contain.h"
 #include "server/log/log.h"
 
 namespace attention {
@@ -50,10 +49,7 @@ void IdleWatch::Run() {
         return;
       }
     }
-    const absl::Status status = ContainVoid("ending idle streams", [this] { Check(); });
-    if (!status.ok()) {
-      LogFailure(status);
-    }
+    RunLogged("ending idle streams", [this] { Check(); });
   }
 }
 

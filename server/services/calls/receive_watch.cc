@@ -45,10 +45,7 @@ void ReceiveWatch::Run(std::chrono::nanoseconds tick) {
         return;
       }
     }
-    if (const absl::Status status = ContainVoid("watching messages", [this] { Tick(); });
-        !status.ok()) {
-      LogFailure(status);
-    }
+    RunLogged("watching messages", [this] { Tick(); });
   }
 }
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
 #include "server/log/log.h"
 #include "server/scheduling/refusal.h"
@@ -314,21 +313,16 @@ void StreamSession::Leave(bool is_clean, const std::string& tenant) {
     waiters = table_.RemoveStreamed(resume_token_);
   }
   for (const std::function<void()>& go_on : waiters) {
-    if (const absl::Status status = ContainVoid("resuming a session", go_on); !status.ok()) {
-      LogFailure(status);
-    }
+    RunLogged("resuming a session", go_on);
   }
 }
 
 void StreamSession::ParkOrEnd(bool is_clean, const std::string& tenant) {
   if (session_ != nullptr && !is_clean && !resume_token_.empty()) {
-    const absl::Status parked = ContainVoid("keeping the session", [&] {
+    RunLogged("keeping the session", [&] {
       table_.Park(resume_token_,
                   {std::move(session_), std::move(slot_), tenant, std::move(earlier_token_)});
     });
-    if (!parked.ok()) {
-      LogFailure(parked);
-    }
   }
   session_.reset();
   slot_.reset();
