@@ -33,9 +33,7 @@ absl::Status ScaledDotProductAttention(std::span<const AttentionSequence> sequen
   RETURN_IF_ERROR(flash.PackKeys(all_keys, stages.slices));
   for (const Stage& stage : cut) {
     RETURN_IF_ERROR(flash.Attend(stage, stages.slices));
-    if (!Announce(stage, stages.on_rows)) {
-      return absl::CancelledError("cancelled between row blocks");
-    }
+    RETURN_IF_ERROR(Announce(stage, stages.on_rows));
   }
   return absl::OkStatus();
 }

@@ -51,7 +51,7 @@ absl::Status KvAppend::Begin() {
 void KvAppend::Write(const Rows& rows, int64_t head) const {
   const HeadsView& view = rows.view;
   const KvCacheShape& shape = cache_->shape();
-  const Dtype dtype = shape.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
+  const Dtype dtype = RowDtypeOf(shape.storage);
   const RotaryTable& table = rotations_ == nullptr ? own_rotations_ : *rotations_;
   // On the stack: memory from the heap, for each head, took an eighth of the time of decoding.
   alignas(64) std::byte prepared[kKeyBlock * kMaxHeadDim * sizeof(float)];

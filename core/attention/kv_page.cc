@@ -168,9 +168,10 @@ void KvRowWriter::WriteKeys(const void* rows, int64_t first, int64_t count) cons
   std::byte* block =
       page_.keys + first / kKeyBlock * kKeyBlock * depth * ElementBytes(shape_.storage);
   if (count == kKeyBlock) {
-    CurrentTileKernels().pack_transposed({rows, dtype(), shape_.head_dim, count, shape_.head_dim},
-                                         dtype(), depth, block);
-  } else if (dtype() == Dtype::kBf16) {
+    CurrentTileKernels().pack_transposed(
+        {rows, RowDtypeOf(shape_.storage), shape_.head_dim, count, shape_.head_dim},
+        RowDtypeOf(shape_.storage), depth, block);
+  } else if (RowDtypeOf(shape_.storage) == Dtype::kBf16) {
     ScatterKeys<uint16_t>(rows, shape_.head_dim, first % kKeyBlock, count, block);
   } else {
     ScatterKeys<float>(rows, shape_.head_dim, first % kKeyBlock, count, block);
@@ -186,13 +187,15 @@ void KvRowWriter::WriteValues(const void* rows, int64_t first, int64_t count) co
   std::byte* block =
       page_.values + first / kKeyBlock * kKeyBlock * width * ElementBytes(shape_.storage);
   if (count == kKeyBlock) {
-    CurrentTileKernels().pack_rows({rows, dtype(), cols, count, cols}, dtype(), width, block);
-  } else if (dtype() == Dtype::kBf16) {
+    CurrentTileKernels().pack_rows({rows, RowDtypeOf(shape_.storage), cols, count, cols},
+                                   RowDtypeOf(shape_.storage), width, block);
+  } else if (RowDtypeOf(shape_.storage) == Dtype::kBf16) {
     ScatterValues<uint16_t>(rows, cols, width, first % kKeyBlock, count, block);
   } else {
     ScatterValues<float>(rows, cols, width, first % kKeyBlock, count, block);
   }
-  page_.values_are_finite[first / kKeyBlock] &= AreFinite(rows, dtype(), count * cols);
+  page_.values_are_finite[first / kKeyBlock] &=
+      AreFinite(rows, RowDtypeOf(shape_.storage), count * cols);
 }
 
 }  // namespace attention

@@ -41,6 +41,11 @@ class KvPage {
   const std::shared_ptr<KvMemory> memory_;
 };
 
+/// Returns the dtype of the rows that are written into a cache of the storage.
+inline Dtype RowDtypeOf(KeyValueStorage storage) {
+  return storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
+}
+
 /// Writes rows of one head into a page, in the format of the storage.
 class KvRowWriter {
  public:
@@ -50,14 +55,11 @@ class KvRowWriter {
   void ClearBlock(int64_t first) const;
 
   /// Writes rows [count, width] to tokens [first, first + count) of the page, within one block:
-  /// f32, or bf16 for storage kBf16; dense.
+  /// dense, of RowDtypeOf(storage).
   void WriteKeys(const void* rows, int64_t first, int64_t count) const;
   void WriteValues(const void* rows, int64_t first, int64_t count) const;
 
  private:
-  Dtype dtype() const {
-    return shape_.storage == KeyValueStorage::kBf16 ? Dtype::kBf16 : Dtype::kF32;
-  }
   void QuantiseKeys(const void* rows, int64_t first, int64_t count) const;
   void QuantiseValues(const void* rows, int64_t first, int64_t count) const;
 

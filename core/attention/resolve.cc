@@ -53,13 +53,13 @@ FlashSequence Resolve(const AttentionSequence& s, int64_t coming_keys) {
   return result;
 }
 
-bool Announce(const Stage& stage, const RowsCallback& on_rows) {
+absl::Status Announce(const Stage& stage, const RowsCallback& on_rows) {
   for (const RowRange& rows : stage) {
     if (!on_rows(rows)) {
-      return false;
+      return absl::CancelledError("cancelled between row blocks");
     }
   }
-  return true;
+  return absl::OkStatus();
 }
 
 }  // namespace attention

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "core/attention/attention_sequence.h"
 #include "core/kernels/attention/flash_attention.h"
 #include "core/kernels/tile/key_block.h"
@@ -16,8 +17,8 @@ namespace attention {
 /// for, and that are appended before rows attend to them. REQUIRES: Validate accepts the sequence.
 FlashSequence Resolve(const AttentionSequence& sequence, int64_t coming_keys = 0);
 
-/// Calls `on_rows` for every row range of the stage. Returns false when `on_rows` returned false.
-bool Announce(const Stage& stage, const RowsCallback& on_rows);
+/// Calls `on_rows` for every row range of the stage. CANCELLED when `on_rows` returned false.
+absl::Status Announce(const Stage& stage, const RowsCallback& on_rows);
 
 /// Returns `rows`, rounded up to the rows of a stage: a multiple of the key block, since each stage
 /// of a causal layer packs the keys of its own rows. More than kMaxPosition rows are all rows.

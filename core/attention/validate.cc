@@ -116,18 +116,17 @@ absl::Status Checker::Options() const {
 
 absl::Status ValidateTopWeights(const TopWeights& top, int64_t kv_len, int64_t sequence) {
   if (top.k < 0) {
-    return StatusOf({"top_weights.k", absl::StrCat("expected 0 or more, found ", top.k)}, sequence);
+    return WrongField({.name = "top_weights.k", .sequence = sequence}, "0 or more", top.k);
   }
   constexpr int64_t kMostKeys = std::numeric_limits<int32_t>::max();
   if (top.k > 0 && kv_len > kMostKeys) {
-    return StatusOf({"top_weights", absl::StrCat("expected at most ", kMostKeys,
-                                                 " keys to choose from, found ", kv_len)},
-                    sequence);
+    return WrongField({.name = "top_weights", .sequence = sequence},
+                      absl::StrCat("at most ", kMostKeys, " keys to choose from"), kv_len);
   }
   return top.k == 0 || (top.weights != nullptr && top.keys != nullptr)
              ? absl::OkStatus()
-             : StatusOf({"top_weights", "expected memory for weights and keys, found none"},
-                        sequence);
+             : WrongField({.name = "top_weights", .sequence = sequence},
+                          "memory for weights and keys", "none");
 }
 
 absl::Status Validate(std::span<const AttentionSequence> sequences) {

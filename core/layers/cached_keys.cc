@@ -5,23 +5,13 @@
 #include <string>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "core/attention/kv_append.h"
+#include "core/runtime/call_field.h"
 #include "core/runtime/status_macros.h"
 
 namespace attention {
 namespace {
-
-/// Runs `count` tasks in parallel and returns the error of the lowest index.
-absl::Status ForAll(int64_t count, ThreadPool& pool,
-                    absl::FunctionRef<absl::Status(int64_t index)> task) {
-  std::vector<absl::Status> statuses(count);
-  pool.ParallelFor(count, [&](int64_t i, int /*worker*/) { statuses[i] = task(i); });
-  const auto bad = std::find_if(statuses.begin(), statuses.end(),
-                                [](const absl::Status& status) { return !status.ok(); });
-  return bad == statuses.end() ? absl::OkStatus() : *bad;
-}
 
 std::string Describe(const KvCacheShape& shape) {
   return absl::StrCat(shape.num_kv_heads, " key/value heads of ", shape.head_dim, " and ",
@@ -36,11 +26,10 @@ absl::StatusOr<KvCacheShape> CacheShapeOf(const MultiHeadAttentionShape& s, int6
     return absl::InvalidArgumentError(
         absl::StrCat("cache: expected a layer without extra keys, found ", extra_keys));
   }
-  if (s.has_memory_values() || s.d_memory != s.d_model) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cache: expected a layer whose keys and values come from rows of d_model ",
-                     s.d_model, ", found d_memory ", s.d_memory, " and d_memory_value ",
-                     s.d_memory_value == 0 ? s.d_memory : s.d_memory_value));
+  if (s.needs_memory()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cache: expected a layer whose keys and values come from rows of d_model ", s.d_model,
+        ", found d_memory ", s.d_memory, " and d_memory_value ", s.value_width()));
   }
   return KvCacheShape{.num_kv_heads = s.num_kv_heads,
                       .head_dim = s.head_dim,
@@ -62,17 +51,14 @@ CachedKeys::CachedKeys(const MultiHeadAttentionShape& shape, int64_t extra_keys,
 
 absl::Status CachedKeys::Check(int64_t sequence) const {
   const LayerSequence& s = call_.sequences[sequence];
-  const auto error = [&](const std::string& expected, const std::string& found) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sequence ", sequence, ": cache: expected ", expected, ", found ", found));
-  };
+  const CallField field = {.name = "cache", .sequence = sequence};
   if (call_.memory.has_value()) {
-    return error("none beside a memory", "one");
+    return WrongField(field, "none beside a memory", "one");
   }
   ASSIGN_OR_RETURN(KvCacheShape shape, CacheShapeOf(shape_, extra_keys_, s.cache->shape().storage));
   shape.page_tokens = s.cache->shape().page_tokens;
   return shape == s.cache->shape() ? absl::OkStatus()
-                                   : error(Describe(shape), Describe(s.cache->shape()));
+                                   : WrongField(field, Describe(shape), Describe(s.cache->shape()));
 }
 
 absl::Status CachedKeys::CheckShared() const {
@@ -92,9 +78,8 @@ absl::Status CachedKeys::CheckShared() const {
     }
   }
   return found.has_value()
-             ? absl::InvalidArgumentError(absl::StrCat(
-                   "sequence ", found->first,
-                   ": cache: expected a cache of its own, found that of sequence ", found->second))
+             ? WrongField({.name = "cache", .sequence = found->first}, "a cache of its own",
+                          absl::StrCat("that of sequence ", found->second))
              : absl::OkStatus();
 }
 

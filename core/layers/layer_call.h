@@ -31,6 +31,10 @@ struct MultiHeadAttentionShape {
   /// Returns whether keys and values are computed from rows of different widths, and so from two
   /// inputs.
   bool has_memory_values() const { return d_memory_value != 0 && d_memory_value != d_memory; }
+  /// Returns the width of the rows that the values are computed from.
+  int64_t value_width() const { return d_memory_value == 0 ? d_memory : d_memory_value; }
+  /// Returns whether keys or values have another width than the layer's own rows.
+  bool needs_memory() const { return d_memory != d_model || has_memory_values(); }
 };
 
 /// The weights of a layer, borrowed.

@@ -16,7 +16,7 @@ constexpr BufferName kProjected{"projected rows"};
 constexpr BufferName kProjectedMemory{"projected memory"};
 constexpr BufferName kContext{"context"};
 
-enum ProjectionPart { kQuery, kKey, kNumParts = 3 };
+enum ProjectionPart { kQuery, kKey, kValue, kNumParts };
 
 MutableMatrixView FromColumn(MutableMatrixView view, int64_t column) {
   view.data = ElementAt(view.data, view.dtype, column);

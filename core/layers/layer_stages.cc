@@ -14,10 +14,9 @@ namespace attention {
 
 LayerFlops::LayerFlops(const MultiHeadAttentionShape& s) {
   const auto product = [](int64_t in, int64_t out) { return 2.0 * static_cast<double>(in * out); };
-  const int64_t d_value = s.d_memory_value == 0 ? s.d_memory : s.d_memory_value;
   query = product(s.d_model, s.num_heads * s.head_dim);
   key = product(s.d_memory, s.num_kv_heads * s.head_dim) +
-        product(d_value, s.num_kv_heads * s.value_head_dim);
+        product(s.value_width(), s.num_kv_heads * s.value_head_dim);
   output = product(s.num_heads * s.value_head_dim, s.d_model);
   pair = product(s.num_heads, AttentionPlan::PaddedWidth(s.head_dim) +
                                   AttentionPlan::PaddedWidth(s.value_head_dim));
@@ -172,8 +171,8 @@ absl::Status LayerRun::RunInStages() {
     RETURN_IF_ERROR(CallYield(call_.yield));
     RETURN_IF_ERROR(flash_->Attend(stage, slices()));
     ProjectOutput(stage);
-    if (call_.on_rows && !Announce(stage, call_.on_rows)) {
-      return absl::CancelledError("cancelled between row blocks");
+    if (call_.on_rows) {
+      RETURN_IF_ERROR(Announce(stage, call_.on_rows));
     }
   }
   return absl::OkStatus();

@@ -21,9 +21,8 @@ absl::Status CheckInput(const char* what, const std::optional<MatrixView>& rows,
 
 absl::Status CheckInputs(const MultiHeadAttentionShape& shape, const LayerCall& call) {
   RETURN_IF_ERROR(CheckInput("hidden_states", call.hidden_states, true, shape.d_model));
-  const bool needs_memory = shape.has_memory_values() || shape.d_memory != shape.d_model;
-  RETURN_IF_ERROR(
-      CheckInput("memory", call.memory, call.memory.has_value() || needs_memory, shape.d_memory));
+  RETURN_IF_ERROR(CheckInput("memory", call.memory, call.memory.has_value() || shape.needs_memory(),
+                             shape.d_memory));
   const bool has_values = shape.has_memory_values();
   RETURN_IF_ERROR(
       CheckInput("memory_values", call.memory_values, has_values, shape.d_memory_value));

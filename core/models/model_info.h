@@ -44,9 +44,7 @@ struct ModelLayerInfo {
 
   /// Returns whether the layer always takes `memory`: for cross-attention, or because its keys or
   /// values have another width than its rows.
-  bool needs_memory() const {
-    return is_cross || shape.d_memory != shape.d_model || shape.has_memory_values();
-  }
+  bool needs_memory() const { return is_cross || shape.needs_memory(); }
 };
 
 struct ModelInfo {

@@ -297,4 +297,13 @@ void ThreadPool::ParallelFor(int64_t count, Task task) {
   }
 }
 
+absl::Status ForAll(int64_t count, ThreadPool& pool,
+                    absl::FunctionRef<absl::Status(int64_t index)> task) {
+  std::vector<absl::Status> statuses(count);
+  pool.ParallelFor(count, [&](int64_t i, int /*worker*/) { statuses[i] = task(i); });
+  const auto bad =
+      std::ranges::find_if(statuses, [](const absl::Status& status) { return !status.ok(); });
+  return bad == statuses.end() ? absl::OkStatus() : *bad;
+}
+
 }  // namespace attention

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 
 namespace attention {
 
@@ -39,5 +40,10 @@ class ThreadPool {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Runs task(index) for every index in [0, count) on the pool, and returns the error of the lowest
+/// index.
+absl::Status ForAll(int64_t count, ThreadPool& pool,
+                    absl::FunctionRef<absl::Status(int64_t index)> task);
 
 }  // namespace attention

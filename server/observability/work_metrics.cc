@@ -46,8 +46,7 @@ void WriteRequests(const RequestObserver& observer, MetricsText& text) {
               "Requests and steps of sessions that have ended.");
   for (const auto& [key, series] : all) {
     const RequestCounts& counts = series.counts;
-    text.Sample(LabelsOf(key),
-                static_cast<double>(counts.succeeded + counts.refused + counts.failed));
+    text.Sample(LabelsOf(key), counts.succeeded + counts.refused + counts.failed);
   }
   for (const Phase& phase : kPhases) {
     text.Family(phase.name, "histogram", phase.help);
@@ -60,39 +59,35 @@ void WriteRequests(const RequestObserver& observer, MetricsText& text) {
               "reason.");
   const auto refused = observer.counter().refused();
   for (int i = 0; i < kNumRefusalReasons; ++i) {
-    text.Sample({{"reason", std::string(Name(static_cast<RefusalReason>(i)))}},
-                static_cast<double>(refused[i]));
+    text.Sample({{"reason", std::string(Name(static_cast<RefusalReason>(i)))}}, refused[i]);
   }
   text.Counter("attend_received_bytes_total", "Bytes of the messages of requests that have ended.",
-               static_cast<double>(observer.counter().total().received_bytes));
+               observer.counter().total().received_bytes);
   text.Counter("attend_sent_bytes_total", "Bytes of the messages of answers.",
-               static_cast<double>(observer.sent_bytes()));
+               observer.sent_bytes());
 }
 
 void WriteQueue(const ExecutorStatistics& executor, const QueueLimits& limits, MetricsText& text) {
   const QueueState& queue = executor.queue;
-  text.Gauge("attend_queued_requests", "Requests that wait for a batch.",
-             static_cast<double>(queue.requests));
-  text.Gauge("attend_queued_bytes", "Bytes of the requests that wait for a batch.",
-             static_cast<double>(queue.bytes));
+  text.Gauge("attend_queued_requests", "Requests that wait for a batch.", queue.requests);
+  text.Gauge("attend_queued_bytes", "Bytes of the requests that wait for a batch.", queue.bytes);
   text.Gauge("attend_queued_work_seconds",
              "Estimated time to compute all waiting requests. Scale by this metric.",
              Seconds(queue.work_ns));
   text.Gauge("attend_queue_limit_requests",
-             "Maximum number of waiting requests (--max-queue-requests).",
-             static_cast<double>(limits.max_requests));
+             "Maximum number of waiting requests (--max-queue-requests).", limits.max_requests);
   text.Gauge("attend_queue_limit_bytes", "Maximum bytes of waiting requests (--max-queue-bytes).",
-             static_cast<double>(limits.max_bytes));
+             limits.max_bytes);
   text.Gauge("attend_queue_limit_seconds",
              "Maximum estimated time to compute all waiting requests (--max-queue-wait).",
              Seconds(limits.max_wait_ns));
   text.Gauge("attend_reply_bytes",
              "Memory of the replies that the server has yet to compute or send.",
-             static_cast<double>(executor.reply_bytes));
+             executor.reply_bytes);
   text.Gauge("attend_reply_limit_bytes", "Maximum memory of replies (--max-reply-bytes).",
-             static_cast<double>(executor.max_reply_bytes));
+             executor.max_reply_bytes);
   text.Gauge("attend_running_requests", "Requests in the running batches.",
-             static_cast<double>(executor.running_requests));
+             executor.running_requests);
 }
 
 void WriteBatches(const ExecutorStatistics& executor, MetricsText& text) {
@@ -101,59 +96,54 @@ void WriteBatches(const ExecutorStatistics& executor, MetricsText& text) {
   text.Family("attend_batch_requests", "histogram", "Requests of a batch.");
   text.Sample({}, executor.requests, 1);
   text.Counter("attend_padding_tokens_total",
-               "Padding rows that were computed; always 0, because batches are packed.",
-               static_cast<double>(executor.padding_tokens));
+               "Padding rows that were computed; always 0, because batches are packed.", 0);
   text.Counter("attend_interleaved_batches_total",
                "Batches of short requests that ran between the slices of a longer batch.",
-               static_cast<double>(executor.interleaved_batches));
+               executor.interleaved_batches);
   text.Counter("attend_busy_seconds_total", "Seconds for which the compute threads ran batches.",
                Seconds(executor.busy_ns));
   text.Counter("attend_copied_bytes_total", "Bytes that were copied from requests into batches.",
-               static_cast<double>(executor.copied_bytes));
+               executor.copied_bytes);
 }
 
 void WriteSessions(const SessionStatistics& sessions, MetricsText& text) {
   text.Gauge("attend_sessions", "Sessions of Decode, including sessions that wait to be resumed.",
-             static_cast<double>(sessions.sessions));
-  text.Gauge("attend_parked_sessions", "Sessions that wait to be resumed.",
-             static_cast<double>(sessions.parked));
+             sessions.sessions);
+  text.Gauge("attend_parked_sessions", "Sessions that wait to be resumed.", sessions.parked);
   text.Family(
       "attend_parked_sessions_ended_total", "counter",
       "Sessions that no longer wait to be resumed, by reason: they were resumed, their time "
       "was over (expired), or they ended early to make room (evicted).");
-  text.Sample({{"reason", "resumed"}}, static_cast<double>(sessions.resumed));
-  text.Sample({{"reason", "expired"}}, static_cast<double>(sessions.expired));
-  text.Sample({{"reason", "evicted"}}, static_cast<double>(sessions.evicted));
+  text.Sample({{"reason", "resumed"}}, sessions.resumed);
+  text.Sample({{"reason", "expired"}}, sessions.expired);
+  text.Sample({{"reason", "evicted"}}, sessions.evicted);
   text.Gauge("attend_session_cache_bytes",
-             "Memory of the keys and values of all sessions and prefixes.",
-             static_cast<double>(sessions.cache_bytes));
+             "Memory of the keys and values of all sessions and prefixes.", sessions.cache_bytes);
   text.Gauge(
       "attend_session_cache_limit_bytes",
       "Maximum memory of the keys and values of all sessions and prefixes (--max-cache-bytes).",
-      static_cast<double>(sessions.max_cache_bytes));
+      sessions.max_cache_bytes);
 }
 
 void WritePrefixes(const PrefixStatistics& prefixes, MetricsText& text) {
   text.Counter("attend_prefix_cache_hits_total",
                "Sequences whose first tokens the prefix cache had (--prefix-cache-bytes).",
-               static_cast<double>(prefixes.hits));
+               prefixes.hits);
   text.Counter("attend_prefix_cache_misses_total",
                "Sequences that could use the prefix cache and found no tokens in it (misses).",
-               static_cast<double>(prefixes.misses));
+               prefixes.misses);
   text.Counter("attend_prefix_cache_tokens_total",
                "Tokens that were not computed, since the prefix cache had them.",
-               static_cast<double>(prefixes.cached_tokens));
+               prefixes.cached_tokens);
   text.Counter("attend_prefix_cache_taken_bytes_total",
-               "Memory of the keys and values of those tokens.",
-               static_cast<double>(prefixes.cached_bytes));
+               "Memory of the keys and values of those tokens.", prefixes.cached_bytes);
   text.Counter("attend_prefix_cache_evictions_total",
-               "Parts of sequences that left the prefix cache to make room.",
-               static_cast<double>(prefixes.evictions));
+               "Parts of sequences that left the prefix cache to make room.", prefixes.evictions);
   text.Gauge("attend_prefix_cache_bytes", "Memory of the tokens in the prefix cache.",
-             static_cast<double>(prefixes.bytes));
+             prefixes.bytes);
   text.Gauge("attend_prefix_cache_limit_bytes",
              "Maximum memory of the tokens in the prefix cache (--prefix-cache-bytes).",
-             static_cast<double>(prefixes.max_bytes));
+             prefixes.max_bytes);
 }
 
 }  // namespace

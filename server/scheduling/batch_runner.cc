@@ -94,7 +94,6 @@ absl::Status BatchRunner::Compute(const Batch& batch, const Interlude& interlude
     return absl::CancelledError();
   }
   PackedBatch packed(batch, workspace_);
-  outcome.padding_tokens = packed.num_rows() - batch.tokens;
   outcome.copied_bytes = packed.input_bytes();
   RunCallbacks callbacks;
   if (batch.is_long || WantsRows(batch)) {

@@ -17,8 +17,6 @@ struct BatchOutcome {
   /// The time that the batch had the machine: from its start to its last row, without the batches
   /// that passed it. The jobs' BatchStats::compute_ns includes those.
   int64_t used_ns = 0;
-  /// The rows of the packed inputs beyond those of the jobs.
-  int64_t padding_tokens = 0;
   /// The bytes copied from the jobs into the packed inputs.
   int64_t copied_bytes = 0;
 };

@@ -151,9 +151,7 @@ void Executor::Dispatch() {
   PinToNumaNode(0, pool_.num_threads());
   bool is_open = true;
   while (is_open) {
-    const absl::Status status = ContainVoid("the dispatcher", [&] { is_open = RunNextBatch(); });
-    if (!status.ok()) {
-      LogFailure(status);
+    if (!RunLogged("the dispatcher", [&] { is_open = RunNextBatch(); })) {
       std::this_thread::sleep_for(kShortagePause);  // the jobs still wait
     }
   }
@@ -186,11 +184,7 @@ void Executor::RunAt(size_t level, const Batch& batch) {
   // A failure of batches that pass must not end the long batch.
   const auto let_pass = [&](int64_t used_ns) {
     bool has_more = false;
-    const absl::Status status =
-        ContainVoid("the dispatcher", [&] { has_more = LetOnePass(level + 1, batch, used_ns); });
-    if (!status.ok()) {
-      LogFailure(status);
-    }
+    RunLogged("the dispatcher", [&] { has_more = LetOnePass(level + 1, batch, used_ns); });
     announce(used_ns);
     return has_more;
   };
@@ -239,7 +233,7 @@ std::chrono::nanoseconds Executor::ExpectedTime(const Batch& batch) const {
 }
 
 void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
-  const absl::Status learned = ContainVoid("learning from the batch", [&] {
+  RunLogged("learning from the batch", [&] {
     const TimePoint now = clock_();
     for (const std::shared_ptr<Job>& job : batch.jobs) {
       queue_.CountEnd(*job, IsLate(*job, now), now);
@@ -250,15 +244,11 @@ void Executor::Count(const Batch& batch, const BatchOutcome& outcome) {
       speed_.Observe(batch.jobs.front()->description().key, batch.flops, outcome.used_ns);
     }
   });
-  if (!learned.ok()) {
-    LogFailure(learned);
-  }
   MutexLock lock(mutex_);
   statistics_.running_requests -= std::ssize(batch.jobs);
   ++statistics_.batches;
   statistics_.batch_requests += std::ssize(batch.jobs);
   statistics_.batch_tokens += batch.tokens;
-  statistics_.padding_tokens += outcome.padding_tokens;
   statistics_.busy_ns += outcome.used_ns;
   statistics_.copied_bytes += outcome.copied_bytes;
   statistics_.rows.Observe(batch.tokens);

@@ -47,7 +47,6 @@ struct ExecutorStatistics {
   int64_t batches = 0;
   int64_t batch_requests = 0;
   int64_t batch_tokens = 0;
-  int64_t padding_tokens = 0;
   /// The sum of BatchOutcome::used_ns.
   int64_t busy_ns = 0;
   /// The batches that ran between the slices of a longer one.

@@ -21,10 +21,6 @@ constexpr size_t kMinParallelBytes = 256 * 1024;
 constexpr int kCopiesPerThread = 4;
 constexpr int64_t kMinCopyBytes = 64 * 1024;
 
-HeadsView HeadsOf(const void* data, Dtype dtype, int64_t num_heads, int64_t head_dim) {
-  return DenseHeads(data, dtype, 0, num_heads, head_dim);
-}
-
 std::span<KvCache> CachesOf(const JobSequence& sequence) {
   return sequence.caches != nullptr ? std::span<KvCache>(*sequence.caches) : std::span<KvCache>();
 }
@@ -229,30 +225,27 @@ absl::Status PackedBatch::RunLayer(const RunCallbacks& callbacks) {
 
 // Sequences with a cache read their keys and values from the cache only.
 absl::Status PackedBatch::AppendToCaches(std::vector<AttentionSequence>& sequences) {
-  std::vector<absl::Status> statuses(sequences.size());
-  workspace_.pool().ParallelFor(std::ssize(sequences), [&](int64_t i, int /*worker*/) {
+  return ForAll(std::ssize(sequences), workspace_.pool(), [&](int64_t i) -> absl::Status {
     const Sequence& s = sequences_[i];
     AttentionSequence& sequence = sequences[i];
     std::vector<KvCache>* const caches = s.job->description().sequences[s.index].caches;
-    if (caches != nullptr) {
-      const KeyPreparation preparation = {sequence.options.key_norm, sequence.options.rotary};
-      statuses[i] = caches->front().Append(sequence.key, sequence.value, preparation);
-      sequence.key = sequence.value = HeadsView();
+    if (caches == nullptr) {
+      return absl::OkStatus();
     }
+    const KeyPreparation preparation = {sequence.options.key_norm, sequence.options.rotary};
+    const absl::Status status = caches->front().Append(sequence.key, sequence.value, preparation);
+    sequence.key = sequence.value = HeadsView();
+    return status;
   });
-  for (const absl::Status& status : statuses) {
-    RETURN_IF_ERROR(status);
-  }
-  return absl::OkStatus();
 }
 
 absl::Status PackedBatch::RunAttention(const RunCallbacks& callbacks) {
-  const HeadsView query =
-      HeadsOf(RowsOf(Operand::kQuery).data, key_.dtype, key_.num_heads, key_.head_dim);
-  const HeadsView key =
-      HeadsOf(RowsOf(Operand::kKey).data, key_.dtype, key_.num_kv_heads, key_.head_dim);
-  const HeadsView value =
-      HeadsOf(RowsOf(Operand::kValue).data, key_.dtype, key_.num_kv_heads, key_.value_head_dim);
+  const HeadsView query = DenseHeads(RowsOf(Operand::kQuery).data, key_.dtype, num_rows_,
+                                     key_.num_heads, key_.head_dim);
+  const HeadsView key = DenseHeads(RowsOf(Operand::kKey).data, key_.dtype, num_keys_,
+                                   key_.num_kv_heads, key_.head_dim);
+  const HeadsView value = DenseHeads(RowsOf(Operand::kValue).data, key_.dtype, num_keys_,
+                                     key_.num_kv_heads, key_.value_head_dim);
   std::vector<AttentionSequence> sequences;
   sequences.reserve(sequences_.size());
   for (const Sequence& s : sequences_) {

@@ -37,7 +37,6 @@ class PackedBatch {
   /// yield, or on_rows before the last row, returned false; otherwise the errors of the core.
   absl::Status Compute(const RunCallbacks& callbacks);
 
-  int64_t num_rows() const { return num_rows_; }
   /// Returns the size of the operands in bytes, each rounded up to whole cache lines.
   int64_t input_bytes() const { return static_cast<int64_t>(input_bytes_); }
   /// Returns the job of a sequence of the batch, and the sequence's index within it.

@@ -31,7 +31,6 @@ void DescribeExecutor(const ExecutorStatistics& executor, v1::ServerStatistics& 
   wire.set_batches(executor.batches);
   wire.set_batch_requests(executor.batch_requests);
   wire.set_batch_tokens(executor.batch_tokens);
-  wire.set_padding_tokens(executor.padding_tokens);
   wire.set_busy_ns(executor.busy_ns);
   wire.set_interleaved_batches(executor.interleaved_batches);
   wire.set_waiting_requests(executor.queue.requests);
