@@ -65,7 +65,7 @@ size_t ExpandedSize(std::string_view message, const PayloadFields& fields) {
   for (Field field; reader.Next(field);) {
     size += field.head.size();
     if (field.is_payload || field.nested != nullptr) {
-      const size_t body = field.is_payload ? wire::FromField(std::string(field.body)).size_bytes
+      const size_t body = field.is_payload ? wire::FromField(field.body).size_bytes
                                            : ExpandedSize(field.body, *field.nested);
       size += wire::VarintSize(body) + body;
     }
@@ -83,7 +83,7 @@ class SliceWriter {
     for (Field field; reader.Next(field);) {
       pending_.append(field.head);
       if (field.is_payload) {
-        const wire::PayloadReference reference = wire::FromField(std::string(field.body));
+        const wire::PayloadReference reference = wire::FromField(field.body);
         wire::AppendVarint(reference.size_bytes, pending_);
         if (reference.size_bytes > 0) {
           Flush();

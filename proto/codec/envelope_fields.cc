@@ -113,17 +113,16 @@ bool IsPayloadField(const FieldDescriptor& field) {
          IsField<ModelInferResponse>(field, ModelInferResponse::kRawOutputContentsFieldNumber);
 }
 
-const int64_t* MaxElementsOf(const FieldDescriptor& field) {
-  static constexpr int64_t kIntegers = kMaxIntegers;
+std::optional<int64_t> MaxElementsOf(const FieldDescriptor& field) {
   if (!field.is_repeated()) {
-    return nullptr;
+    return std::nullopt;
   }
   if (const auto found = Bounds().find(std::string(field.full_name())); found != Bounds().end()) {
-    return &found->second;
+    return found->second;
   }
   const bool grows =
       EncodingOf(field) == Encoding::kVarint && field.cpp_type() != FieldDescriptor::CPPTYPE_BOOL;
-  return grows ? &kIntegers : nullptr;
+  return grows ? std::optional(kMaxIntegers) : std::nullopt;
 }
 
 EnvelopeFields::EnvelopeFields(const google::protobuf::Descriptor& type) { Add(type, counted_); }
@@ -140,7 +139,7 @@ void EnvelopeFields::Add(const google::protobuf::Descriptor& type,
     Field& field = fields_[static_cast<uint32_t>(descriptor.number())];
     field.descriptor = &descriptor;
     field.encoding = EncodingOf(descriptor);
-    if (const int64_t* const max_elements = MaxElementsOf(descriptor)) {
+    if (const std::optional<int64_t> max_elements = MaxElementsOf(descriptor)) {
       field.max_elements = *max_elements;
       field.counter = static_cast<int>(counted.size());
       counted.push_back(&field);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace attention {
@@ -17,8 +18,8 @@ namespace attention {
 bool IsPayloadField(const google::protobuf::FieldDescriptor& field);
 
 /// Returns the number of elements that a field may have in a whole request, however they are spread
-/// over messages; null for a field without a bound.
-const int64_t* MaxElementsOf(const google::protobuf::FieldDescriptor& field);
+/// over messages; empty for a field without a bound.
+std::optional<int64_t> MaxElementsOf(const google::protobuf::FieldDescriptor& field);
 
 /// The fields of one message type and of all types below it; built once per type. Immutable;
 /// thread-safe.

@@ -38,8 +38,8 @@ inline size_t VarintSize(uint64_t value) {
 
 /// The value that replaces a payload in its field.
 struct PayloadReference {
-  uint32_t position =
-      0;  // received: byte offset in the message; to be sent: index of the attached slice
+  /// Received: byte offset in the message; to be sent: index of the attached slice.
+  uint32_t position = 0;
   uint32_t size_bytes = 0;
 };
 
@@ -49,7 +49,7 @@ inline std::string ToField(PayloadReference reference) {
 
 /// Returns the reference in a field. REQUIRES: `field` was made by ToField, or is empty because its
 /// payload is.
-inline PayloadReference FromField(const std::string& field) {
+inline PayloadReference FromField(std::string_view field) {
   PayloadReference reference;
   if (field.empty()) {
     return reference;

@@ -17,8 +17,7 @@ namespace {
 
 void WriteModels(const MetricsSources& sources, MetricsText& text) {
   const std::vector<std::shared_ptr<const Model>> models = sources.models.List();
-  text.Gauge("attend_models_loaded", "Served versions of models.",
-             static_cast<double>(models.size()));
+  text.Gauge("attend_models_loaded", "Served versions of models.", models.size());
   int64_t failed = 0;
   if (sources.loader != nullptr) {
     const std::vector<ModelState> states = sources.loader->States();
@@ -27,7 +26,7 @@ void WriteModels(const MetricsSources& sources, MetricsText& text) {
     });
   }
   text.Gauge("attend_models_failed", "Versions of models whose last attempt to load failed.",
-             static_cast<double>(failed));
+             failed);
   text.Family("attend_model_info", "gauge", "1 for each served version of a model.");
   for (const std::shared_ptr<const Model>& model : models) {
     const ModelInfo& info = model->info();
@@ -42,7 +41,7 @@ void WriteModels(const MetricsSources& sources, MetricsText& text) {
   for (const std::shared_ptr<const Model>& model : models) {
     const ModelInfo& info = model->info();
     text.Sample({{"model", info.name}, {"version", std::to_string(info.version)}},
-                static_cast<double>(info.weights_bytes));
+                info.weights_bytes);
   }
 }
 
@@ -60,26 +59,25 @@ void WriteCredentialFiles(const std::vector<std::pair<std::string, bool>>& files
 }
 
 void WriteConnections(const MetricsSources& sources, MetricsText& text) {
-  text.Gauge("attend_connections", "Open connections of clients.",
-             static_cast<double>(sources.connections()));
+  text.Gauge("attend_connections", "Open connections of clients.", sources.connections());
   text.Counter(
       "attend_connections_refused_total",
       "Connections that were closed at once because the limit was reached (--max-connections).",
-      static_cast<double>(sources.refused_connections()));
+      sources.refused_connections());
   text.Counter("attend_connections_turned_away_total",
                "Connections that were closed at once because too many of their host, or of all "
                "hosts, had to wait already (for the reasons of attend_connections_delayed_total).",
-               static_cast<double>(ConnectionAcceptor::turned_away()));
+               ConnectionAcceptor::turned_away());
   text.Counter("attend_connections_ended_total",
                "Connections that were ended because they made more than 16 times as many calls "
                "without work in a second as a host may make.",
-               static_cast<double>(ConnectionAcceptor::ended()));
+               ConnectionAcceptor::ended());
   text.Counter("attend_connections_delayed_total",
                "Connections that waited because their host made many calls without work, or had "
                "other connections without a call.",
-               static_cast<double>(sources.delayed_connections()));
+               sources.delayed_connections());
   text.Counter("attend_unknown_calls_total", "Calls of methods that the listener does not have.",
-               static_cast<double>(sources.unknown_calls()));
+               sources.unknown_calls());
 }
 
 void WriteServer(const MetricsSources& sources, MetricsText& text) {
@@ -98,7 +96,7 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
   text.Counter("attend_log_lines_left_out_total",
                "Log lines that were dropped because standard error was not read in time, or could "
                "not be written.",
-               static_cast<double>(LogLinesLeftOut()));
+               LogLinesLeftOut());
   if (const std::optional<double> expiry = sources.certificate_expiry()) {
     text.Gauge("attend_certificate_expiry_timestamp_seconds",
                "Time at which the certificate for new connections expires, in seconds since the "
@@ -117,12 +115,12 @@ void WriteServer(const MetricsSources& sources, MetricsText& text) {
 
 void WriteTraces(const TraceStatistics& traces, MetricsText& text) {
   text.Counter("attend_traced_requests_total", "Requests whose spans a collector has accepted.",
-               static_cast<double>(traces.exported));
+               traces.exported);
   text.Counter(
       "attend_untraced_requests_total",
       "Requests whose spans were dropped because too many waited, or because the collector "
       "(--otlp-endpoint) did not accept them.",
-      static_cast<double>(traces.dropped));
+      traces.dropped);
 }
 
 }  // namespace

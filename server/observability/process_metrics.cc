@@ -18,13 +18,11 @@ namespace {
 
 void WriteKernels(MetricsText& text) {
   const GemmCounts kernels = CountGemmKernels();
-  text.Gauge("attend_kernel_cache_entries", "Matrix product kernels in memory.",
-             static_cast<double>(kernels.held));
+  text.Gauge("attend_kernel_cache_entries", "Matrix product kernels in memory.", kernels.held);
   text.Counter("attend_kernels_generated_total", "Matrix product kernels that were generated.",
-               static_cast<double>(kernels.generated));
+               kernels.generated);
   text.Counter("attend_kernels_evicted_total",
-               "Matrix product kernels that were freed to make room for others.",
-               static_cast<double>(kernels.evicted));
+               "Matrix product kernels that were freed to make room for others.", kernels.evicted);
   const Abilities& abilities = CurrentAbilities();
   text.Family("attend_processor_info", "gauge",
               "1, with the instruction set in use, the width of its vectors and how the processor "
@@ -60,15 +58,14 @@ void WriteCpu(int compute_threads, MetricsText& text) {
                "Seconds for which the cgroup's CPU quota kept threads from running.",
                Seconds(throttling.duration_ns));
   text.Counter("attend_cgroup_throttled_periods_total",
-               "Periods in which the cgroup's CPU quota was used up.",
-               static_cast<double>(throttling.periods));
+               "Periods in which the cgroup's CPU quota was used up.", throttling.periods);
 }
 
 template <typename Value>
 void GaugeIfKnown(std::string_view name, std::string_view help, std::optional<Value> value,
                   MetricsText& text) {
   if (value.has_value()) {
-    text.Gauge(name, help, static_cast<double>(*value));
+    text.Gauge(name, help, *value);
   }
 }
 
@@ -84,8 +81,7 @@ void WriteUsage(MetricsText& text) {
                "Start time of the process, in seconds since the epoch.", usage.start_time_seconds,
                text);
   GaugeIfKnown("process_open_fds", "Open files and sockets.", usage.open_files, text);
-  text.Gauge("process_max_fds", "Maximum number of open files and sockets.",
-             static_cast<double>(usage.max_open_files));
+  text.Gauge("process_max_fds", "Maximum number of open files and sockets.", usage.max_open_files);
 }
 
 }  // namespace

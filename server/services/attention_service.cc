@@ -56,7 +56,6 @@ absl::StatusOr<v1::Model> GetModel(const ModelRepository& models, const v1::Mode
 AttentionService::AttentionService(const CallEnvironment& calls, const v1::ModelLimits& limits)
     : calls_(calls),
       native_(MakeEnvironment(service_, calls, limits)),
-      decode_{service_, native_.calls, calls.sessions},
       methods_(service_, calls, kPostedCalls) {
   for (const char* const method : {"Attend", "AttendStream", "Decode"}) {
     service_.Serve(method);
@@ -94,7 +93,7 @@ void AttentionService::Start() {
   for (int i = 0; i < kPostedCalls; ++i) {
     AttendUnaryCall::Post(native_);
     AttendStreamCall::Post(native_);
-    DecodeCall::Post(decode_);
+    DecodeCall::Post(native_);
   }
   methods_.Start();
 }

@@ -25,7 +25,6 @@ class AttentionService {
   const CallEnvironment& calls_;
   AttentionAsyncService service_;
   NativeEnvironment native_;
-  DecodeEnvironment decode_;
   TypedMethods<AttentionAsyncService> methods_;
 };
 

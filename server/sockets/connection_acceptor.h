@@ -104,8 +104,8 @@ class ConnectionAcceptor {
   /// Used by the thread only, in the order of arrival.
   std::list<Waiting> waiting_;
   std::chrono::steady_clock::time_point last_look_;  // at all of them; used by the thread only
-  Warning turn_warning_;     // used by the thread only
-  Warning failure_warning_;  // used by the thread only
+  Warning turn_warning_;                             // used by the thread only
+  Warning failure_warning_;                          // used by the thread only
   const FileDescriptor wake_;
   mutable Mutex mutex_;
   /// All open connections, and some that have been closed meanwhile.

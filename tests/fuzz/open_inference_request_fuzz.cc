@@ -6,11 +6,9 @@ namespace {
 
 absl::Status Plan(const uint8_t* data, size_t size, size_t slice_bytes) {
   attention::InferIdentity identity;
-  const auto plan = attention::ReadInfer(attention::CutBytes(data, size, slice_bytes),
-                                         {.models = attention::FuzzedModels(),
-                                          .reply = {1 << 20, "--max-message-bytes"},
-                                          .max_appended_bytes = 1 << 16},
-                                         identity);
+  const auto plan = attention::ReadInfer(
+      attention::CutBytes(data, size, slice_bytes),
+      {.models = attention::FuzzedModels(), .reply = {1 << 20, "--max-message-bytes"}}, identity);
   if (plan.ok()) {
     attention::CheckPlan(plan->attend);
   }

@@ -280,8 +280,8 @@ TEST(EnvelopeBoundsTest, ALongListOfAnyFieldIsRefusedBeforeItTakesMemory) {
       if (!seen.insert(list.field).second) {
         continue;
       }
-      const int64_t* const bound = MaxElementsOf(*list.field);
-      if (bound == nullptr) {
+      const std::optional<int64_t> bound = MaxElementsOf(*list.field);
+      if (!bound.has_value()) {
         unbounded.emplace(list.field->full_name());
         continue;
       }

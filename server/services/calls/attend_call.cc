@@ -141,9 +141,6 @@ absl::Status AttendCall::Admit() {
   record_.request_bytes = static_cast<int64_t>(request_.Length());
   ASSIGN_OR_RETURN(AttendPlan plan, PlanOnAccount());
   request_.Clear();
-  if (plan.model != nullptr) {
-    SetModel(plan.model->name(), plan.model->info().version);
-  }
   Refine(record_.arrival, metadata_, deadline_);
   auto job = std::make_shared<AttendJob>(std::move(plan),
                                          JobOrigin{.size_bytes = record_.request_bytes,
@@ -245,7 +242,7 @@ void AttendCall::Settle() {
   if (std::exchange(is_settled_, true)) {
     return;
   }
-  const absl::Status recorded = ContainVoid("recording the call", [&] {
+  RunLogged("recording the call", [&] {
     Record(metadata_, record_);
     if (record_.status.ok() && is_given_up_) {
       record_.status = ReplyNotRead();
@@ -257,9 +254,6 @@ void AttendCall::Settle() {
     record_.status = cancellation_.Explain(record_.status);
     environment_.observer.OnEnd(std::move(record_));
   });
-  if (!recorded.ok()) {
-    LogFailure(recorded);
-  }
   if (is_admitted_) {
     environment_.admission.Leave();
   }

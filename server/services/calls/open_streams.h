@@ -17,10 +17,8 @@ namespace attention {
 /// Counts these streams, for all listeners together. Thread-safe.
 class OpenStreams {
  public:
-  static constexpr int64_t kDefaultMax = 4096;
+  static constexpr int64_t kMax = 4096;
   using Slot = std::unique_ptr<FairBudget::Part>;
-
-  explicit OpenStreams(int64_t max = kDefaultMax) : slots_(max) {}
 
   /// Takes a slot, which the stream keeps while it is open. RESOURCE_EXHAUSTED, with a time to
   /// retry, when the caller's account has used its share. The error names `rpc`.
@@ -29,7 +27,7 @@ class OpenStreams {
   int64_t count() const { return slots_.used(); }
 
  private:
-  FairBudget slots_;
+  FairBudget slots_{kMax};
 };
 
 }  // namespace attention

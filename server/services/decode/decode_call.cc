@@ -46,7 +46,7 @@ const char* NameOf(const Action& request) {
 
 }  // namespace
 
-void DecodeCall::Post(const DecodeEnvironment& environment) {
+void DecodeCall::Post(const NativeEnvironment& environment) {
   static const int method = AttentionAsyncService::IndexOf("Decode");
   const auto call = std::make_shared<DecodeCall>(environment);
   call->Await(environment.service, method);
@@ -223,7 +223,7 @@ absl::StatusOr<AttendPlan> DecodeCall::PlanOnAccount(const DecodeAction& action,
       AttendPlan plan,
       PlanSessionStep({action.request.message.step(), action.request.bytes}, action.session->plan(),
                       sequence, {environment_.stream_limit, terms}));
-  RETURN_IF_ERROR(PlanPrefixes(decode_.sessions, action.request_class, terms, plan));
+  RETURN_IF_ERROR(PlanPrefixes(environment_.sessions, action.request_class, terms, plan));
   return plan;
 }
 

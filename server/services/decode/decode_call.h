@@ -12,28 +12,21 @@
 
 namespace attention {
 
-/// The environment of all Decode calls; outlives them.
-struct DecodeEnvironment {
-  AttentionAsyncService& service;
-  const CallEnvironment& calls;
-  SessionTable& sessions;
-};
-
 /// Runs actions on one sequence one after the other; the scheduler gets steps only. Side threads
 /// (Executor::side) run actions that have waited, so the dispatcher plans nothing. It does end
 /// steps, unless StepSink finds that this takes long.
 class DecodeCall final : public DuplexCall {
  public:
-  static void Post(const DecodeEnvironment& environment);
-  explicit DecodeCall(const DecodeEnvironment& environment)
+  static void Post(const NativeEnvironment& environment);
+  explicit DecodeCall(const NativeEnvironment& environment)
       : DuplexCall(environment.calls, "Decode"),
-        decode_(environment),
-        session_(environment.sessions) {}
+        native_(environment),
+        session_(environment.calls.sessions) {}
 
  private:
   using ActionPointer = StreamSession::ActionPointer;
 
-  void PostNext() override { Post(decode_); }
+  void PostNext() override { Post(native_); }
   int64_t PlanningCost(const grpc::ByteBuffer& message) const override;
   void OnMessage(const grpc::ByteBuffer& message, TimePoint arrival) override;
   bool OnMessageWithoutRoom(const grpc::ByteBuffer& message, TimePoint arrival,
@@ -82,7 +75,7 @@ class DecodeCall final : public DuplexCall {
   /// Ends the sequence; the actions that wait for it get NOT_FOUND.
   void Release(const ActionPointer& action);
 
-  const DecodeEnvironment& decode_;
+  const NativeEnvironment& native_;
   StreamSession session_;
 };
 

@@ -14,7 +14,6 @@ InferLimits InferEnvironment::LimitsOf(const Caller& caller, const PlanTerms& te
           .caller = caller,
           .shared_memory = shared_memory,
           .reply = calls.unary_limit,
-          .max_appended_bytes = calls.unary_limit.max_bytes,
           .terms = terms};
 }
 

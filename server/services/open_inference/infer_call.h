@@ -20,11 +20,11 @@ struct InferEnvironment {
   /// Null: shared memory is disabled.
   const SharedMemory* shared_memory = nullptr;
 
-  /// Returns the limits for requests of both methods.
   /// Returns the most shared memory that a request may name; 0: none.
   int64_t max_shared_bytes() const {
     return shared_memory == nullptr ? 0 : calls.unary_limit.max_bytes;
   }
+  /// Returns the limits for requests of both methods.
   InferLimits LimitsOf(const Caller& caller, const PlanTerms& terms) const;
 };
 

@@ -35,15 +35,6 @@ absl::StatusOr<std::vector<InferOutput>> ReadOutputs(const inference::ModelInfer
   return outputs.empty() ? std::vector<InferOutput>(1) : std::move(outputs);
 }
 
-bool WantsWeights(const std::vector<InferOutput>& outputs) {
-  for (const InferOutput& output : outputs) {
-    if (output.is_weights) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // Sets where the rows of each sequence begin in the padded tensors. Of tokens only the output is
 // padded; other rows begin behind the padding if that is on the left.
 void PlaceRows(const NativeRequest& native, AttendPlan& plan) {
@@ -146,7 +137,7 @@ absl::Status CompleteOutputs(const NativeRequest& native, const InferLimits& lim
 absl::Status ChooseWeights(const InferTarget& target, const InferPlan& plan,
                            v1::AttendRequest& native) {
   const std::optional<int64_t>& layer = plan.parameters.weights_layer;
-  const bool wants_weights = WantsWeights(plan.answer.outputs);
+  const bool wants_weights = std::ranges::any_of(plan.answer.outputs, &InferOutput::is_weights);
   const bool is_stack = target.model != nullptr && target.model->info().has_stack &&
                         !plan.parameters.layer.has_value();
   if (!is_stack || !wants_weights) {
@@ -221,7 +212,7 @@ absl::StatusOr<InferPlan> PlanInfer(const ReceivedInfer& request, const InferTar
   ASSIGN_OR_RETURN(const InferInputs inputs,
                    ReadInputs(*request.message, target,
                               {request.wire, limits.caller, limits.shared_memory,
-                               limits.max_appended_bytes, limits.terms}));
+                               limits.reply.max_bytes, limits.terms}));
   ASSIGN_OR_RETURN(NativeRequest native, MakeNativeRequest(inputs, plan.parameters, target));
   RETURN_IF_ERROR(ChooseWeights(target, plan, native.attend.message));
   absl::StatusOr<AttendPlan> attend =

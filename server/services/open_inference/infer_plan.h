@@ -27,9 +27,8 @@ struct InferLimits {
   Caller caller = {};
   /// Null: shared memory is disabled.
   const SharedMemory* shared_memory = nullptr;
+  /// Also the maximum size of inputs that are not in the message as packed bytes.
   ReplyLimit reply;
-  /// The maximum size of inputs that are not in the message as packed bytes.
-  int64_t max_appended_bytes = 0;
   PlanTerms terms = {};
 };
 

@@ -23,7 +23,7 @@ constexpr size_t kMaxKeyBytes = 255;
 std::string TextOf(int error) { return std::system_category().message(error); }
 
 absl::Status CheckKey(const std::string& key) {
-  const std::string name = key.substr(key.rfind('/', 0) == 0 ? 1 : 0);
+  const std::string name = key.substr(key.starts_with('/') ? 1 : 0);
   if (name.empty() || name.size() > kMaxKeyBytes || name == "." || name == ".." ||
       name.find('/') != std::string::npos || name.find('\0') != std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -138,7 +138,7 @@ struct Watcher {
 TEST_F(HealthTest, WatchesOfOneMachineLeaveAsManyToOthers) {
   std::vector<std::unique_ptr<Watcher>> watchers;
   std::vector<std::unique_ptr<Health::Stub>> stubs;
-  const int64_t most = OpenStreams::kDefaultMax / 2;
+  const int64_t most = OpenStreams::kMax / 2;
   for (int64_t i = 0; i < most; ++i) {
     if (i % 1000 == 0) {  // as many calls as a connection may have, or nearly
       stubs.push_back(Health::NewStub(server_.NewChannel()));

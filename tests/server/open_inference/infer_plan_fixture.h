@@ -38,12 +38,9 @@ class InferPlanTest : public ::testing::Test {
     ASSIGN_OR_RETURN(const InferTarget target, FindTarget(*models_, received.message->model_name(),
                                                           received.message->model_version(),
                                                           {"model_name", "model_version"}));
-    return PlanInfer(received, target,
-                     {*models_,
-                      {.has_admin_right = true},
-                      shared_memory_,
-                      {1 << 20, "--max-message-bytes"},
-                      1 << 16});
+    return PlanInfer(
+        received, target,
+        {*models_, {.has_admin_right = true}, shared_memory_, {1 << 20, "--max-message-bytes"}});
   }
 
   void ExpectInvalid(const inference::ModelInferRequest& request, const std::string& text) {

@@ -219,11 +219,12 @@ TEST_F(InferRefusalTest, TypedContentsOfAnotherKindOrNumber) {
                 "input \"hidden_states\": expected raw_input_contents for BF16, found "
                 "fp32_contents");
   request = InferRequest("demo");
-  auto& big = AddHeader(request, "input_ids", "INT64", {1, 8193});
-  Fill(big.mutable_contents()->mutable_int64_contents(), 8193, int64_t{0});
-  EXPECT_THAT(Plan(request), StatusIs(absl::StatusCode::kResourceExhausted,
-                                      "input \"input_ids\": expected at most 65536 bytes of inputs "
-                                      "(--max-message-bytes), found 65544"));
+  auto& big = AddHeader(request, "input_ids", "INT64", {1, 131073});
+  Fill(big.mutable_contents()->mutable_int64_contents(), 131073, int64_t{0});
+  EXPECT_THAT(Plan(request),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "input \"input_ids\": expected at most 1048576 bytes of inputs "
+                       "(--max-message-bytes), found 1048584"));
 }
 
 TEST_F(InferRefusalTest, TokensOutOfRangeBeforeTheyAreNarrowed) {
