@@ -154,6 +154,9 @@ absl::StatusOr<AttendResult> DecodeAnswer(const grpc::ByteBuffer& bytes) {
   }
   RETURN_IF_ERROR(CheckTokens(received.message.tokens()));
   result.tokens.assign(received.message.tokens().begin(), received.message.tokens().end());
+  if (!received.message.has_summary()) {
+    return NotSent("summary");
+  }
   result.summary = received.message.summary();
   return result;
 }
@@ -166,7 +169,7 @@ absl::StatusOr<v1::Summary> DecodeSummary(const grpc::ByteBuffer& bytes) {
     return Malformed(status);
   }
   return message.has_summary() ? absl::StatusOr<v1::Summary>(message.summary())
-                               : MalformedAnswer("the answer ended without a summary");
+                               : NotSent("summary");
 }
 template absl::StatusOr<v1::Summary> DecodeSummary<v1::AttendResponse>(const grpc::ByteBuffer&);
 template absl::StatusOr<v1::Summary> DecodeSummary<v1::AttendStreamResponse>(

@@ -108,7 +108,7 @@ struct AttentionClient::State {
       }
       const absl::Status status = stream->Finish();
       if (status.ok()) {
-        return MalformedAnswer("the stream ended without a summary");
+        return NotSent("summary");
       }
       if (!attempts.WaitAfter(status, *channel)) {
         return Explain(status, attempts, options, options.timeout);

@@ -58,6 +58,9 @@ absl::StatusOr<StepResult> FinishStep(StreamAssembler& assembler, int64_t top_lo
   StepResult step;
   RETURN_IF_ERROR(CheckTopLogits(top_logits, result));
   RETURN_IF_ERROR(assembler.Finish(step.answer));
+  if (!result.has_summary()) {
+    return NotSent("summary");
+  }
   step.answer.summary = result.summary();
   step.session = StateOf(result);
   if (result.has_top_logits()) {
@@ -120,7 +123,12 @@ struct DecodeStream::State {
       return BreakWithStatus();
     }
     absl::StatusOr<SessionMessage> message = DecodeSessionMessage(bytes);
-    return message.ok() ? std::move(message) : Break(message.status());
+    if (!message.ok()) {
+      return Break(message.status());
+    }
+    const std::optional<v1::DecodeResult>& result = message->result;
+    const bool lacks_usage = result.has_value() && result->code() == 0 && !result->has_usage();
+    return lacks_usage ? Break(NotSent("usage")) : std::move(message);
   }
 
   absl::Status BreakWithUnknownId(uint64_t expected, uint64_t found) {
@@ -173,7 +181,7 @@ struct DecodeStream::State {
   absl::StatusOr<v1::DecodeResult> ActWithoutParts(v1::DecodeRequest& request) {
     request.set_id(last_id + 1);
     return Act(Encoder().Encode(request), [](const StreamMessage&) {
-      return MalformedAnswer("rows that were not requested");
+      return MalformedAnswer("parts of an answer: expected none, found some");
     });
   }
 

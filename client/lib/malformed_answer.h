@@ -14,4 +14,9 @@ absl::Status MalformedAnswer(const Parts&... parts) {
   return absl::InternalError(absl::StrCat("malformed answer: ", parts...));
 }
 
+/// Returns the error of an answer without a part that each answer has.
+inline absl::Status NotSent(const char* part) {
+  return MalformedAnswer(part, ": expected one, found none");
+}
+
 }  // namespace attention

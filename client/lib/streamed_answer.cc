@@ -37,7 +37,7 @@ absl::Status StreamedAnswer::Take(const grpc::ByteBuffer& received) {
 
 absl::StatusOr<AttendResult> StreamedAnswer::Finish() {
   if (!result_.has_value()) {
-    return MalformedAnswer("the stream ended without a summary");
+    return NotSent("summary");
   }
   if (sink_.assemble) {
     RETURN_IF_ERROR(MakeAssembler());  // for an answer without rows

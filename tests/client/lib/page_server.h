@@ -53,6 +53,8 @@ class PageServer : public v1::AttentionService::Service {
       response.mutable_result()->set_code(status.error_code());
       response.mutable_result()->set_message(status.error_message());
       if (status.ok()) {
+        response.mutable_result()->mutable_usage();
+        response.mutable_result()->mutable_summary();
         Count(request);
         SendRows(request, num_heads, width, output_dtype_, *stream);
       }
