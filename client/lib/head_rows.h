@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "client/lib/malformed_answer.h"
 
 namespace attention {
 
@@ -56,10 +56,10 @@ class HeadRows {
   /// Returns an error unless the blocks are [num_heads, rows, width]. REQUIRES: num_heads is at
   /// least num_heads().
   absl::Status CheckWhole(int64_t num_heads, int64_t rows, const char* what) const {
-    const int64_t expected = rows * WidthOr(0);
+    const int64_t expected = rows * WidthOr(1);  // without a block at least one for each row
     for (int64_t h = 0; h < num_heads; ++h) {
       const int64_t received = h < std::ssize(heads_) ? std::ssize(heads_[h]) : 0;
-      if (received != expected || (rows > 0 && !width_.has_value())) {
+      if (received != expected) {
         return Wrong("elements of a head of ", what, expected, received);
       }
     }
@@ -76,8 +76,7 @@ class HeadRows {
  private:
   static absl::Status Wrong(const char* before, const char* after, int64_t expected,
                             int64_t found) {
-    return absl::InternalError(absl::StrCat("streamed answer: ", before, after, ": expected ",
-                                            expected, ", found ", found));
+    return MalformedAnswer(before, after, ": expected ", expected, ", found ", found);
   }
 
   std::vector<std::vector<T>> heads_;

@@ -16,19 +16,17 @@ namespace attention {
 namespace {
 
 absl::Status Wrong(const char* what, int64_t expected, int64_t found) {
-  return absl::InternalError(
-      absl::StrCat("streamed answer: ", what, ": expected ", expected, ", found ", found));
+  return MalformedAnswer(what, ": expected ", expected, ", found ", found);
 }
 
 absl::Status WrongIndex(const char* what, int64_t count, int64_t found) {
-  return absl::InternalError(absl::StrCat("streamed answer: ", what, ": expected one of ", count,
-                                          ", counted from 0, found ", found));
+  return MalformedAnswer(what, ": expected one of ", count, ", counted from 0, found ", found);
 }
 
 /// Returns the name of the kind in errors.
 const char* NameOf(ScoresBlock::Kind kind) {
-  static constexpr const char* kNames[] = {"weights", "log-sum-exp", "largest weights",
-                                           "layer weights"};
+  static constexpr const char* kNames[] = {"weights", "log_sum_exp", "top_weights",
+                                           "layer_weights"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -36,8 +34,8 @@ absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
   const Tensor& rows = block.block.rows;
   const size_t rank = block.kind == ScoresBlock::Kind::kLogSumExp ? 1 : 2;
   if (rows.shape().size() != rank || rows.dtype() != Dtype::kF32) {
-    return absl::InternalError(
-        absl::StrCat("streamed answer: ", NameOf(block.kind), ": expected FP32 of rank ", rank));
+    return MalformedAnswer(NameOf(block.kind), ": expected FP32 of rank ", rank, ", found ",
+                           std::string(Name(rows.dtype())), " of rank ", rows.shape().size());
   }
   if (rows.shape()[0] == 0) {  // its width would be that of nothing
     return Wrong("rows of a block of scores, at least", 1, 0);
@@ -103,7 +101,7 @@ absl::Status StreamAssembler::LayOutTexts() {
 
 absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequence) {
   if (!has_output_) {
-    return MalformedAnswer("rows for a step without output");
+    return MalformedAnswer("parts of a step without output: expected tokens only, found others");
   }
   RETURN_IF_ERROR(LayOutTexts());
   if (sequence < 0 || sequence >= std::ssize(sequences_)) {
@@ -115,16 +113,16 @@ absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequenc
 absl::Status StreamAssembler::Allocate(Dtype dtype) {
   Shape shape = leading_;
   shape.insert(shape.end(), row_shape_.begin(), row_shape_.end());
-  if (!CheckedBytes(shape, static_cast<int64_t>(SizeOf(dtype))).has_value()) {
-    return absl::InternalError(absl::StrCat(
-        "streamed answer: output: expected less than 2^63 bytes, found ", ShapeText(shape)));
-  }
-  return ContainVoid("joining a streamed answer", [&] {
-    output_.emplace(dtype, std::move(shape));
-    if (output_->size_bytes() > 0) {
-      std::memset(output_->data(), 0, output_->size_bytes());
-    }
-  });
+  const bool fits = CheckedBytes(shape, static_cast<int64_t>(SizeOf(dtype))).has_value() &&
+                    ContainVoid("joining a streamed answer", [&] {
+                      output_.emplace(dtype, shape);
+                      if (output_->size_bytes() > 0) {
+                        std::memset(output_->data(), 0, output_->size_bytes());
+                      }
+                    }).ok();
+  return fits ? absl::OkStatus()
+              : MalformedAnswer("width of a block: expected one that fits into memory, found ",
+                                ShapeText(row_shape_), " for an output ", ShapeText(shape));
 }
 
 absl::Status StreamAssembler::Add(const StreamMessage& message) {
@@ -152,9 +150,8 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
     RETURN_IF_ERROR(Allocate(block.rows.dtype()));
   }
   if (block.rows.dtype() != output_->dtype()) {
-    return absl::InternalError(absl::StrCat(
-        "streamed answer: dtype of a block: expected ", std::string(Name(output_->dtype())),
-        " (of the first block), found ", std::string(Name(block.rows.dtype()))));
+    return MalformedAnswer("dtype of a block: expected ", std::string(Name(output_->dtype())),
+                           " (of the first block), found ", std::string(Name(block.rows.dtype())));
   }
   if (block.first_row != sequence->received) {
     return Wrong("first row of a block", sequence->received, block.first_row);
@@ -179,7 +176,7 @@ absl::Status StreamAssembler::Add(const ScoresBlock& block) {
   if (is_layer) {
     ASSIGN_OR_RETURN(rows.head, ChosenHead(block));
   } else if (has_options_ && !asked_.contains(block.kind)) {
-    return MalformedAnswer(NameOf(block.kind), ": expected none, which were not asked for");
+    return MalformedAnswer(NameOf(block.kind), ": expected none, found some");
   } else if (query_heads_ > 0 && block.head >= query_heads_) {
     return WrongIndex("head of scores", query_heads_, block.head);
   }
@@ -204,15 +201,15 @@ absl::StatusOr<int64_t> StreamAssembler::ChosenHead(const ScoresBlock& block) co
   const auto head = std::find(heads.begin(), heads.end(), block.head);
   if (std::find(layers.begin(), layers.end(), block.layer) == layers.end() ||
       (!heads.empty() && head == heads.end())) {
-    return absl::InternalError(absl::StrCat("streamed answer: weights of layer ", block.layer,
-                                            ", head ", block.head, ", which is not chosen"));
+    return MalformedAnswer("layer_weights: expected those of a chosen layer and head, found layer ",
+                           block.layer, ", head ", block.head);
   }
   return heads.empty() ? block.head : head - heads.begin();
 }
 
 absl::Status StreamAssembler::Add(const TokensBlock& block) {
   if (is_laid_out_) {
-    return absl::InternalError("streamed answer: tokens: expected before all rows");
+    return MalformedAnswer("tokens: expected before all rows, found behind some");
   }
   if (block.sequence < 0 || block.sequence >= std::ssize(tokens_)) {
     return WrongIndex("sequence of tokens", std::ssize(tokens_), block.sequence);
