@@ -105,6 +105,7 @@ class MalformedAnswerTest(unittest.TestCase):
             "weights": [tensor(8, 3, 3)],
             "log_sum_exp": [tensor(8, 3)],
             "top_weights": [{"weights": tensor(8, 3, 2), "keys": tensor(8, 3, 2, dtype=5)}],
+            "summary": {},
         }
         self.answers(message_class("AttendResponse")(**whole).SerializeToString()).attend(**asked, **options)
         for kind, one_head, shape, option in (
@@ -125,7 +126,7 @@ class MalformedAnswerTest(unittest.TestCase):
         stream = [message_class("AttendStreamResponse")(**one).SerializeToString() for one in [*blocks, {"summary": {}}]]
         with self.assertRaisesRegex(attend.Internal, words):
             self.answers(*stream).attend_stream(**asked, return_log_sum_exp=True).result()
-        decoded = [{"id": 1, "result": {}}, {"id": 2, "parts": blocks, "result": {"length": 3}}]
+        decoded = [{"id": 1, "result": {"usage": {}}}, {"id": 2, "parts": blocks, "result": {"length": 3, "usage": {}}}]
         steps = [message_class("DecodeResponse")(**one).SerializeToString() for one in decoded]
         session = self.decoding(*steps).session(heads={"num_heads": 8, "head_dim": 2}, return_log_sum_exp=True)
         with self.assertRaisesRegex(attend.Internal, words):
@@ -171,7 +172,7 @@ class MalformedAnswerTest(unittest.TestCase):
             stream.append(message_class("AttendStreamResponse")(summary={}).SerializeToString())
             with self.subTest(words), self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
                 self.answers(*stream).attend_stream(token_ids=[1, 2, 3], model="demo", return_weights=True).result()
-            decoded = [{"id": 1, "result": {}}, *({"id": 2, "part": one} for one in parts), {"id": 2, "result": {"length": 3}}]
+            decoded = [{"id": 1, "result": {"usage": {}}}, *({"id": 2, "part": one} for one in parts), {"id": 2, "result": {"length": 3, "usage": {}}}]
             steps = [message_class("DecodeResponse")(**one).SerializeToString() for one in decoded]
             with self.subTest(words, session=True):
                 session = self.decoding(*steps).session(model="demo", return_weights=True)
@@ -184,7 +185,7 @@ class MalformedAnswerTest(unittest.TestCase):
             return {"parts": [{kind: {kind if kind == "log_sum_exp" else "output": {"dtype": 1, "shape": shape, "data": bytes(8)}}}]}
 
         def top(ids, logits):
-            return {"result": {"top_logits": {"ids": range(ids), "logits": [0] * logits}}}
+            return {"result": {"usage": {}, "top_logits": {"ids": range(ids), "logits": [0] * logits}}}
 
         rows, one = parts("rows", [1, 2]), {"top_logits": 1}
         for words, asked, answer in (
@@ -193,13 +194,13 @@ class MalformedAnswerTest(unittest.TestCase):
             ("top_logits: expected 1 to 1 ids and as many logits, found 2 and 2", one, top(2, 2)),
             ("top_logits: expected 1 to 3 ids and as many logits, found 2 and 1", {"top_logits": 3}, top(2, 1)),
             ("top_logits: expected 1 to 3 ids and as many logits, found 1 and 2", {"top_logits": 3}, top(1, 2)),
-            ("top_logits: expected none, found some", {}, {**rows, **top(1, 1)}),
-            ("top_logits: expected none, found some", {"no_output": True}, top(1, 1)),
+            ("top_logits: expected no ids and as many logits, found 1 and 1", {}, {**rows, **top(1, 1)}),
+            ("top_logits: expected no ids and as many logits, found 1 and 1", {"no_output": True}, top(1, 1)),
             ("parts of a step without output: expected tokens only, found RowBlock", one, {**rows, **top(1, 1)}),
             ("parts of a step without output: expected tokens only, found RowBlock", {"no_output": True}, rows),
             ("parts of a step without output: expected tokens only, found LogSumExpBlock", {"no_output": True}, parts("log_sum_exp", [2])),
         ):
-            decoded = [{"id": 1, "result": {}}, {"id": 2, "result": {}, **answer}]
+            decoded = [{"id": 1, "result": {"usage": {}}}, {"id": 2, "result": {"usage": {}}, **answer}]
             session = self.decoding(*(message_class("DecodeResponse")(**one).SerializeToString() for one in decoded)).session(model="demo")
             with self.subTest(words, asked=asked):
                 with self.assertRaisesRegex(attend.Internal, f"malformed answer: {words}"):
@@ -239,7 +240,7 @@ class MalformedAnswerTest(unittest.TestCase):
                 self.answers(self.rows(**block)).attend_stream(token_ids=[1], model="demo").result()
 
     def test_streams_that_end_early(self):
-        with self.assertRaisesRegex(attend.Internal, "ended without a summary"):
+        with self.assertRaisesRegex(attend.Internal, "summary: expected one, found none"):
             self.answers(self.rows()).attend_stream(token_ids=[1], model="demo").result()
 
     def test_sessions_whose_stream_ends(self):
@@ -247,7 +248,7 @@ class MalformedAnswerTest(unittest.TestCase):
             self.answers().session(model="demo")
 
     def test_an_action_without_an_answer_ends_the_session(self):
-        opened = message_class("DecodeResponse")(id=1, result={"length": 0}).SerializeToString()
+        opened = message_class("DecodeResponse")(id=1, result={"usage": {}}).SerializeToString()
 
         def answer(_, __, context):
             yield opened

@@ -8,7 +8,7 @@ import threading
 from typing import Any, Callable, Generic, List, Mapping, Optional, Set, TypeVar, Union
 
 from attend import models, results
-from attend._answers import Assembler, read_block
+from attend._answers import Assembler, check_sent, read_block
 from attend._fields import integer
 from attend._mirror import mirror
 from attend._proto import message_class
@@ -53,6 +53,7 @@ class Action(Generic[T]):
             error = from_result(message.result)
             self._refused(error)
             return error
+        check_sent(message.result, "usage")
         return self._finish(self, message.result)
 
 
@@ -135,6 +136,7 @@ def _step_result(action: Action[results.StepResult], result: Any, has_output: bo
     _check_top_logits(top_logits, most_logits)
     summary = mirror(result.summary)
     answer = action.parts.finish(summary) if has_output else None
+    check_sent(result, "summary")
     return results.StepResult(
         output=answer.output if answer else None,
         top_logits=top_logits,
@@ -150,11 +152,10 @@ def _step_result(action: Action[results.StepResult], result: Any, has_output: bo
 
 def _check_top_logits(found: Optional[models.TopLogits], most: int) -> None:
     """Raises MalformedMessage unless a step that asks for the `most` largest logits has 1 or more; with 0, none."""
-    if most == 0 and found is not None:
-        raise MalformedMessage("top_logits: expected none, found some")
     ids, logits = (len(found.ids), len(found.logits)) if found is not None else (0, 0)
-    if most > 0 and not 1 <= ids == logits <= most:
-        raise MalformedMessage(f"top_logits: expected 1 to {most} ids and as many logits, found {ids} and {logits}")
+    if not 1 <= ids == logits <= most if most > 0 else found is not None:
+        expected = f"1 to {most}" if most > 0 else "no"
+        raise MalformedMessage(f"top_logits: expected {expected} ids and as many logits, found {ids} and {logits}")
 
 
 def _first(values: List[T]) -> Optional[T]:

@@ -43,6 +43,7 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
     _check_number("lists of tokens", num_texts, message.tokens)
     layout = layout_of(asked, [len(text.ids) for text in message.tokens])
     spans = layout.spans
+    check_sent(message, "output")
     output = read(received, message.output, request.home)
     check_shape("output", layout.leading, row_shape(asked), output.shape)
     options = asked.options
@@ -57,6 +58,7 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
         results.LayerWeights(table.layer, table.sequence, _scores(received, table.weights)) for table in message.layer_weights
     ]
     _check_layers(asked.weights_choice, len(spans), layer_weights)
+    check_sent(message, "summary")
     return results.AttendResult(
         output=output,
         lengths=[span.query_len for span in spans],
@@ -64,10 +66,22 @@ def attend_result(request: Request, data: bytes) -> results.AttendResult:
         weights=weights,
         log_sum_exp=sums,
         top_weights=[results.TopWeights(*tables) for tables in top],
-        tokens=[mirror(text) for text in message.tokens],
+        tokens=[_tokens(text) for text in message.tokens],
         layer_weights=layer_weights,
         _form=layout.form,
     )
+
+
+def check_sent(message: Any, field: str) -> None:
+    """Raises MalformedMessage unless the message has a field that each has."""
+    if not message.HasField(field):
+        raise _wrong(field, "one", "none")
+
+
+def _tokens(text: Any) -> models.TokenizedText:
+    if len(text.ids) != len(text.tokens):
+        raise _wrong("tokens", f"one for each of {len(text.ids)} ids", len(text.tokens))
+    return mirror(text)
 
 
 def _check_number(what: str, expected: int, found: Sequence[Any]) -> None:
@@ -101,7 +115,7 @@ def read_block(received: Received, message: Any, home: Optional["np.dtype[Any]"]
     if kind == "rows":
         return results.RowBlock(part.sequence, part.first_row, _rows(received, part.output, (2, 3), home))
     if kind == "tokens":
-        return results.TokensBlock(part.sequence, part.first_token, mirror(part.tokens))
+        return results.TokensBlock(part.sequence, part.first_token, _tokens(part.tokens))
     if kind not in ("weights", "log_sum_exp", "top_weights", "layer_weights"):
         raise MalformedMessage(f"message of a stream: expected a part of an answer, found {kind}")
     place = (part.sequence, part.head, part.first_row)
@@ -175,7 +189,7 @@ class Assembler:
             self._add_rows(block)
         elif isinstance(block, results.LayerWeightsBlock):
             if block.layer not in self._layers or (self._heads and block.head not in self._heads):
-                raise _wrong("layer weights", "those of a chosen layer and head", f"{block.layer}, {block.head}")
+                raise _wrong("layer_weights", "those of a chosen layer and head", f"layer {block.layer}, head {block.head}")
             head = self._heads.index(block.head) if self._heads else block.head
             self._add_scores("layer_weights", block.layer, head, block, block.rows)
         elif isinstance(block, results.TopWeightsBlock):

@@ -43,7 +43,7 @@ class StreamReader:
     def check_end(self) -> None:
         """Checks, after the end of the stream, that it had a summary. Internal if not."""
         if self.summary is None:
-            raise Internal("malformed answer: the stream ended without a summary")
+            raise Internal("malformed answer: summary: expected one, found none")
 
     def result(self) -> AttendResult:
         """Returns all blocks joined. REQUIRES: check_end passed."""
