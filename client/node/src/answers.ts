@@ -49,7 +49,7 @@ export class AttendResult {
 }
 
 export function attendResult(request: WireRequest, message: AttendResponse__Output): AttendResult {
-  const output = readTensor(message.output);
+  const output = readTensor(sent(message.output, "output"));
   checkNumber("lists of tokens", request.text?.texts?.length ?? 0, message.tokens);
   const layout = layoutOf(request, message.tokens.map((text) => text.ids.length));
   checkShape("output", layout.leading, rowShapeOf(request), output.shape);
@@ -65,12 +65,12 @@ export function attendResult(request: WireRequest, message: AttendResponse__Outp
   checkLayers(request.weightsChoice, layout.spans.length, layerWeights);
   return new AttendResult(
     output,
-    readSummary(message.summary),
+    sent(message.summary, "summary"),
     layout,
     weights,
     sums,
     top,
-    message.tokens,
+    message.tokens.map(readTokens),
     layerWeights,
   );
 }
@@ -110,7 +110,7 @@ export function readBlock(message: AttendStreamResponse__Output): Block {
   }
   if (message.tokens) {
     const { sequence, firstToken, tokens } = message.tokens;
-    return { kind: "tokens", sequence, firstToken, tokens: tokens ?? { ids: [], tokens: [] } };
+    return { kind: "tokens", sequence, firstToken, tokens: readTokens(tokens ?? { ids: [], tokens: [] }) };
   }
   if (message.weights) {
     const { sequence, head, firstRow, weights } = message.weights;
@@ -137,11 +137,19 @@ function ofRank(rank: number, rows: Tensor): Tensor {
   return rows;
 }
 
-export function readSummary(summary: Summary | null | undefined): Summary {
-  if (!summary) {
-    throw malformed("summary: expected one, found none");
+/** Returns a part that each answer has. */
+export function sent<T>(part: T | null | undefined, name: string): T {
+  if (!part) {
+    throw malformed(`${name}: expected one, found none`);
   }
-  return summary;
+  return part;
+}
+
+function readTokens(text: TokenizedText): TokenizedText {
+  if (text.ids.length !== text.tokens.length) {
+    throw malformed(`tokens: expected one for each of ${text.ids.length} ids, found ${text.tokens.length}`);
+  }
+  return text;
 }
 
 /** Checks the largest logits, of which a step asked for `most`. */

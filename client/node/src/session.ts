@@ -1,7 +1,7 @@
 /** Sessions: sequences that grow step by step. */
 
 import type { Client as GrpcClient, ClientDuplexStream, Metadata } from "@grpc/grpc-js";
-import { readBlock, readSummary, readTopLogits } from "./answers.js";
+import { readBlock, readTopLogits, sent } from "./answers.js";
 import { Assembler } from "./assembler.js";
 import { alarm, checkMs, whenAborted } from "./attempts.js";
 import type { Connection } from "./connection.js";
@@ -61,7 +61,7 @@ export class Session {
     const attempts = connection.attempts(options, DECODE.path, ["lifetimeMs"]);
     const lifetimeMs = checkMs("lifetimeMs", options.lifetimeMs ?? DAY_MS);
     const { grpc, metadata } = await connection.ready(options, attempts);
-    const session = new Session(connection, grpc, metadata, options, lifetimeMs, open.options ?? {});
+    const session = new Session(connection, grpc, metadata, options, lifetimeMs, open.resumeToken ? undefined : (open.options ?? {}));
     try {
       const opened = await session.act({ open }, (result) => result);
       session.resumeToken = opened.resumeToken;
@@ -80,7 +80,7 @@ export class Session {
     metadata: Metadata,
     call: SessionOptions,
     lifetimeMs: number,
-    private readonly options: AttentionOptions,
+    private readonly options: AttentionOptions | undefined, // of a session that was resumed the server alone knows them
   ) {
     this.server = connection.name;
     this.timeoutMs = call.timeoutMs ?? connection.timeoutMs;
@@ -112,7 +112,7 @@ export class Session {
     const parts = new Assembler(wire, this.options);
     const { sequence = 0 } = step;
     const finish = (result: DecodeResult__Output): StepResult => {
-      const summary = readSummary(result.summary);
+      const summary = sent(result.summary, "summary");
       const answer = parts.hasOutput ? parts.finish(summary) : undefined;
       const topLogits = readTopLogits(Number(wire.topLogits ?? 0), result.topLogits);
       return {
@@ -252,6 +252,7 @@ export class Session {
         return;
       }
       if (result.code === 0) {
+        sent(result.usage, "usage");
         waiting.accept(result);
         this.length = message.sequence === 0 ? result.length : this.length;
       } else {
@@ -280,8 +281,5 @@ const integer = (value: number, where: string): number => valueOf("int64", value
 const closed = (): AttendError => new AttendError("FAILED_PRECONDITION", "the session was closed");
 
 function stateOf({ length, usage }: DecodeResult__Output): SessionState {
-  if (!usage) {
-    throw malformed("usage of a session: expected it, found none");
-  }
-  return { length, usage };
+  return { length, usage: usage! };
 }

@@ -1,6 +1,6 @@
 /** A streamed answer. */
 
-import { AttendResult, readBlock, readSummary } from "./answers.js";
+import { AttendResult, readBlock, sent } from "./answers.js";
 import type { Assembler } from "./assembler.js";
 import { AttendError, malformed } from "./errors.js";
 import type { AttendStreamResponse__Output } from "./generated/attention/v1/AttendStreamResponse.js";
@@ -52,16 +52,14 @@ export class AttendStream implements AsyncIterable<Block> {
           throw malformed("expected the summary last, found a message after it");
         }
         if (message.summary) {
-          this.summaryOf = readSummary(message.summary);
+          this.summaryOf = message.summary;
           continue;
         }
         const block = readBlock(message);
         this.assembler?.add(block);
         yield block;
       }
-      if (this.summaryOf === undefined) {
-        throw malformed("the stream ended without a summary");
-      }
+      sent(this.summaryOf, "summary");
     } catch (error) {
       this.failure = { error };
       throw error;

@@ -281,7 +281,7 @@ describe("an answer that does not hold together", () => {
         ]),
       ),
       ["summary: expected one, found none", step, { parts: [rows], result }],
-      ["usage of a session: expected it, found none", (session) => session.truncate(3), { result: { length: 3 } }],
+      ["usage: expected one, found none", (session) => session.truncate(3), { result: { length: 3 } }],
     ];
     for (const [words, act, answer] of cases) {
       const ids = [];
