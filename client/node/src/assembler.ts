@@ -27,20 +27,24 @@ export class Assembler {
   private readonly topK: number;
   private readonly choice: { readonly layers: readonly number[]; readonly heads: readonly number[] };
 
-  /** `request` may also be a step, whose `options` are those of its session. */
+  /** `request` may also be a step, whose `options` are those of its session; undefined: not known, and any scores fit. */
   constructor(
     private readonly request: WireInput & Pick<WireRequest, "weightsChoice"> & Pick<DecodeStep, "topLogits" | "noOutput">,
-    private readonly options: WireOptions = {},
+    private readonly options?: WireOptions,
   ) {
     const { layers = [], heads = [] } = request.weightsChoice ?? {};
     this.choice = { layers: layers.map(Number), heads: heads.map(Number) };
     this.hasOutput = !request.noOutput && Number(request.topLogits ?? 0) === 0;
-    this.topK = Number(options.weightsTopK ?? 0);
+    this.topK = Number(options?.weightsTopK ?? 0);
     this.tokens = (request.text?.texts ?? []).map(() => ({ ids: [], tokens: [] }));
   }
 
   add(block: Block): void {
     expect("parts of an answer without an output", "tokens", block.kind, this.hasOutput || block.kind === "tokens");
+    const { returnWeights = false, returnLogSumExp = false } = this.options ?? {};
+    const asked = { weights: returnWeights, logSumExp: returnLogSumExp, topWeights: this.topK > 0 };
+    const kind = block.kind in asked ? (block.kind as keyof typeof asked) : undefined;
+    expect(block.kind, "none", "some", this.options === undefined || kind === undefined || asked[kind]);
     switch (block.kind) {
       case "tokens":
         return this.addTokens(block);
@@ -52,7 +56,8 @@ export class Assembler {
       case "layerWeights": {
         const { layers, heads } = this.choice;
         const head = heads.length > 0 ? heads.indexOf(block.head) : block.head;
-        expect("layer of a block", layers.join(", "), block.layer, layers.includes(block.layer));
+        const found = `layer ${block.layer}, head ${block.head}`;
+        expect("layerWeights", "those of a chosen layer and head", found, layers.includes(block.layer) && head >= 0);
         return this.addScores("layerWeights", block.layer, head, block, block.rows.toFloat32());
       }
       default:
@@ -66,7 +71,7 @@ export class Assembler {
       expect("rows of a sequence", span.outputRows, this.received[i], this.received[i] === span.outputRows);
     });
     const output = this.output ?? zeros(withoutRows(this.request), leading.reduce((rows, extent) => rows * extent, 1));
-    const { returnWeights = false, returnLogSumExp = false } = this.options;
+    const { returnWeights = false, returnLogSumExp = false } = this.options ?? {};
     const hasTop = this.topK > 0;
     const topWeights = this.headsOf("topWeights", hasTop);
     const topKeys = this.headsOf("topKeys", hasTop);

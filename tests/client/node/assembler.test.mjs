@@ -31,7 +31,7 @@ test("weights of 30,000 sequences are joined, which would take many minutes if e
 test("a block of scores without rows, whose width is anything, is refused", async () => {
   const { Assembler } = await import(url("assembler.js"));
   const { Tensor } = await import(url("tensor.js"));
-  const assembler = new Assembler({ tokenIds: { ids: [1], lengths: [1] } }, {});
+  const assembler = new Assembler({ tokenIds: { ids: [1], lengths: [1] } }, { returnWeights: true });
   const block = { kind: "weights", sequence: 0, head: 0, firstRow: 0, rows: Tensor.fp32([], [0, 2 ** 52]) };
   assert.throws(() => assembler.add(block), /rows of a block of weights, at least: expected 1, found 0/);
 });
