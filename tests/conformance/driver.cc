@@ -1,11 +1,10 @@
 // Makes the calls that run.py asks for, with the C++ client.
-#include <functional>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
@@ -23,12 +22,27 @@ struct Asked {
   std::unique_ptr<AttentionClient> client;
 };
 
-Tensor Rows() {
-  Tensor rows(Dtype::kF32, {1, 2, 4});
-  for (int i = 0; i < 8; ++i) {
-    static_cast<float*>(rows.data())[i] = static_cast<float>(i + 1);
+/// Returns a tensor whose elements count from 1.
+Tensor Counted(const Shape& shape) {
+  Tensor rows(Dtype::kF32, shape);
+  for (int64_t i = 0; i < rows.num_elements(); ++i) {
+    rows.as<float>()[i] = static_cast<float>(i + 1);
   }
   return rows;
+}
+
+v1::AttentionOptions AllScores() {
+  v1::AttentionOptions options;
+  options.set_return_weights(true);
+  options.set_return_log_sum_exp(true);
+  options.set_weights_top_k(1);
+  return options;
+}
+
+template <typename T>
+std::string Hex(const std::vector<T>& values) {
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)));
 }
 
 std::string Hex(const Tensor& tensor) {
@@ -36,59 +50,110 @@ std::string Hex(const Tensor& tensor) {
       absl::string_view(static_cast<const char*>(tensor.data()), tensor.size_bytes()));
 }
 
-absl::StatusOr<std::string> Attend(const Asked& asked, bool is_streamed) {
-  const Tensor rows = Rows();
+std::string Hex(const AttendResult& result) {
+  std::string hex = Hex(result.output);
+  for (const auto* tables : {&result.weights, &result.log_sum_exp}) {
+    for (const Tensor& table : *tables) {
+      hex += Hex(table);
+    }
+  }
+  for (const LargestWeights& top : result.top_weights) {
+    hex += Hex(top.weights) + Hex(top.keys);
+  }
+  for (const LayerWeights& layer : result.layer_weights) {
+    hex += Hex(layer.weights);
+  }
+  return hex;
+}
+
+absl::StatusOr<std::string> Attend(const Asked& asked, const std::string& call) {
+  const Tensor states = Counted({1, 2, 4}), tall(Dtype::kF32, {int64_t{1} << 31, 0}),
+               heads = Counted({2, 2, 1});
   AttendRequest request;
   request.model = "m";
-  request.input = HiddenStatesInput{&rows};
-  request.options.set_causal(true);
+  if (call.starts_with("attend")) {
+    request.input = HiddenStatesInput{&states};
+    request.options.set_causal(true);
+  } else if (call.starts_with("text")) {
+    request.model_version = 3;
+    request.input = TextInput{.texts = {"the cat"}, .no_special_tokens = true};
+    request.model_output = v1::MEAN_POOLED;
+    request.weights_choice.add_layers(1);
+    request.weights_choice.add_heads(0);
+    request.options.set_window(2);
+    request.options.set_scale(0.5F);
+  } else if (call == "huge") {
+    request.input = HiddenStatesInput{&tall};
+    request.model_output = v1::LOGITS;
+  } else {
+    request.model.clear();
+    request.input = QueryKeyValueInput{&heads, &heads, &heads};
+    request.options = AllScores();
+  }
+  if (call == "rows") {
+    std::string rows;
+    const auto on_rows = [&rows](const RowBlock& block) {
+      rows += Hex(block.rows);
+      return true;
+    };
+    RETURN_IF_ERROR(asked.client->AttendStream(request, {.on_rows = on_rows}).status());
+    return rows;
+  }
   ASSIGN_OR_RETURN(const AttendResult result,
-                   is_streamed ? asked.client->AttendStream(request, {.assemble = true})
-                               : asked.client->Attend(request));
-  return Hex(result.output);
+                   call == "huge" || call.ends_with("_stream")
+                       ? asked.client->AttendStream(request, {.assemble = true})
+                       : asked.client->Attend(request));
+  return Hex(result);
 }
 
-absl::StatusOr<std::string> Text(const Asked& asked) {
-  AttendRequest request;
-  request.model = "m";
-  request.model_version = 3;
-  request.input = TextInput{.texts = {"the cat"}, .no_special_tokens = true};
-  request.model_output = v1::MEAN_POOLED;
-  request.weights_choice.add_layers(1);
-  request.weights_choice.add_heads(0);
-  request.options.set_window(2);
-  request.options.set_scale(0.5F);
-  ASSIGN_OR_RETURN(const AttendResult result, asked.client->Attend(request));
-  return Hex(result.output);
-}
-
-absl::StatusOr<std::string> Session(const Asked& asked) {
+absl::StatusOr<std::string> Session(const Asked& asked, const std::string& call) {
+  const Tensor heads = Counted({2, 2, 1});
   v1::OpenSession open;
-  open.set_model("m");
+  StepRequest step{.input = TokenIdsInput{{7, 8}}};
+  if (call == "session_scores") {
+    open.mutable_heads()->set_num_heads(2);
+    open.mutable_heads()->set_head_dim(1);
+    *open.mutable_options() = AllScores();
+    step.input = QueryKeyValueInput{&heads, &heads, &heads};
+  } else {
+    open.set_model("m");
+  }
   const DecodeStreamOptions options = {.connection = asked.options.connection,
                                        .timeout = asked.options.timeout};
   ASSIGN_OR_RETURN(const auto stream, DecodeStream::Open(options, open));
-  ASSIGN_OR_RETURN(const StepResult step, stream->Step({.input = TokenIdsInput{{7, 8}}}));
+  if (call != "branches") {
+    ASSIGN_OR_RETURN(const StepResult result, stream->Step(step));
+    RETURN_IF_ERROR(stream->Close());
+    return Hex(result.answer);
+  }
+  RETURN_IF_ERROR(stream->Fork(0, 1).status());
+  step.top_logits = 2;
+  ASSIGN_OR_RETURN(const StepResult top, stream->Step(step, 1));
+  ASSIGN_OR_RETURN(const StepResult quiet,
+                   stream->Step({.input = step.input, .no_output = true}, 1));
+  ASSIGN_OR_RETURN(const SessionState cut, stream->Truncate(1, 2));
+  ASSIGN_OR_RETURN(const SessionState released, stream->Release(1));
   RETURN_IF_ERROR(stream->Close());
-  return Hex(step.answer.output);
+  const auto& [ids, logits] = std::pair(top.top_logits->ids(), top.top_logits->logits());
+  const auto sequences = static_cast<int32_t>(released.usage.sequences());
+  return Hex(std::vector<int32_t>(ids.begin(), ids.end())) +
+         Hex(std::vector<float>(logits.begin(), logits.end())) +
+         Hex(std::vector{static_cast<int32_t>(quiet.session.length),
+                         static_cast<int32_t>(cut.length), sequences});
 }
 
 absl::StatusOr<std::string> Call(const std::string& call, const Asked& asked) {
-  if (call == "attend" || call == "attend_stream") {
-    return Attend(asked, call == "attend_stream");
-  }
-  if (call == "text") {
-    return Text(asked);
-  }
-  if (call == "session") {
-    return Session(asked);
+  if (call == "branches" || call.starts_with("session")) {
+    return Session(asked, call);
   }
   if (call == "ready") {
     RETURN_IF_ERROR(asked.client->WaitUntilReady("", asked.options.timeout));
   } else if (call == "get_model") {
     RETURN_IF_ERROR(asked.client->GetModel("m").status());
-  } else {
+  } else if (call == "load_model") {
     RETURN_IF_ERROR(asked.client->LoadModel("m").status());
+  } else {
+    return Attend(asked, call);
   }
   return "-";
 }
@@ -118,8 +183,8 @@ void Answer(const std::string& line, Asked& asked) {
     std::cout << "OK" << std::endl;
   } else {
     const absl::StatusOr<std::string> answer = Call(call, asked);
-    std::cout << absl::StatusCodeToString(answer.status().code()) << " " << answer.value_or("-")
-              << std::endl;
+    std::cout << absl::StatusCodeToString(answer.status().code()) << " "
+              << answer.value_or(std::string(answer.status().message())) << std::endl;
   }
 }
 

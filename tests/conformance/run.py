@@ -4,18 +4,26 @@ run.py PROTOC WORK DRIVER...: WORK is a folder for files; DRIVER is a command th
 
   open SERVER TIMEOUT_S RETRIES TOKEN   a client (RETRIES 0 or 1, TOKEN - for none)
   attend, attend_stream                 hidden states FP32 [1, 2, 4] of 1 to 8 through model "m", causal
-  text                                  "the cat" through model "m", with every field that the table of names has
+  text, text_stream                     "the cat" through model "m", with every field that the table of names has
+  scores, scores_stream                 query, key and value FP32 [2, 2, 1] of 1 to 4, with all scores
+  rows                                  the same streamed without `assemble`: the rows of its blocks, one after the other
+  huge                                  a stream of the logits of hidden states FP32 [2^31, 0] through model "m"
   session                               opens one for model "m", makes a step of token ids 7 and 8, and closes it
+  session_scores                        the same without a model, of query, key and value as in `scores`
+  branches                              of a session for model "m": forks sequence 0 as 1; on 1 makes a step of token ids 7 and 8
+                                        for the 2 largest logits, and one without output; truncates it to 2, releases it
   get_model, load_model                 of "m"
   ready                                 waits until the server is serving
   close
 
-The answer is the code's name, then the bytes of the output in hexadecimal, or -; REFUSED for an address or a token that the
-client itself refuses.
+The answer is OK and the bytes of the answer in hexadecimal, or -: the output, weights, log-sum-exps, largest weights, their keys,
+and the weights of layers; of `branches` the ids and logits, and as INT32 two lengths and the sequences of the last answer. An error
+is its code's name and its text; REFUSED for an address or a token that the client itself refuses.
 """
 
 import json
 import pathlib
+import re
 import socket
 import struct
 import subprocess
@@ -24,6 +32,10 @@ import sys
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from scripted_server import OUTPUT, ScriptedServer
 
+SCORES = OUTPUT[:16] + OUTPUT + OUTPUT[:16] * 3  # of `scores`: the output, weights, log-sum-exps, largest weights and their keys
+BITS = {"attend": OUTPUT, "text": OUTPUT[:16] * 2, "scores": SCORES, "rows": OUTPUT[:16], "session": OUTPUT, "session_scores": SCORES}
+BITS["branches"] = struct.pack("<2i2f3i", 8, 7, 2.5, -1, 2, 2, 1)
+AS_TOLD = "as told"  # the text of the server's own errors
 HERE = pathlib.Path(__file__).resolve().parent
 PROTO = HERE.parents[1] / "proto"
 MESSAGES = ("AttendRequest", "AttendResponse", "AttendStreamResponse", "DecodeRequest", "DecodeResponse", "GetModelRequest")
@@ -57,7 +69,23 @@ def expected_requests(kinds):
     opened, step = kinds["DecodeRequest"](id=1, open={"model": "m"}), kinds["DecodeRequest"](id=2)
     step.step.token_ids.ids.extend([7, 8])
     step.step.join_parts = True
-    return {"attend": [attend], "attend_stream": [attend], "text": [text], "session": [opened, step]}
+    rows = {"dtype": 1, "shape": [2, 2, 1], "data": struct.pack("<4f", *range(1, 5))}
+    options = {"return_weights": True, "return_log_sum_exp": True, "weights_top_k": 1}
+    inputs = {"query_key_value": {"query": rows, "key": rows, "value": rows}}
+    scores = kinds["AttendRequest"](options=options, **inputs)
+    heads = kinds["DecodeRequest"](id=1, open={"heads": {"num_heads": 2, "head_dim": 1}, "options": options})
+    ids = {"token_ids": {"ids": [7, 8]}, "join_parts": True}
+    actions = [{"sequence": 0, "fork": {"new_sequence": 1}}, {"step": {"top_logits": 2, **ids}}, {"step": {"no_output": True, **ids}}]
+    actions += [{"truncate": {"length": 2}}, {"release": {}}]
+    return {
+        "attend": [attend],
+        "text": [text],
+        "scores": [scores],
+        "rows": [scores],
+        "session": [opened, step],
+        "session_scores": [heads, kinds["DecodeRequest"](id=2, step={"join_parts": True, **inputs})],
+        "branches": [opened, *(kinds["DecodeRequest"](**{"id": 2 + i, "sequence": 1, **action}) for i, action in enumerate(actions))],
+    }
 
 
 class Driver:
@@ -115,7 +143,10 @@ def run(scenario, driver, kinds):
                 code, _, output = (driver.ask(word) if opened == "OK" else f"{opened} -").partition(" ")
                 outcomes.append(code)
                 calls.append(word)
-                check_bits(word, code, output)
+                if code == "OK":
+                    check_bits(word, output)
+                else:
+                    check_text(code, output, scenario.get("says", ""))
         driver.ask("close")
         if len(calls) == 1 and outcomes == ["OK"] and count == 1:
             check_requests(calls[0], servers[0], kinds)
@@ -125,15 +156,27 @@ def run(scenario, driver, kinds):
     return outcomes, [len(server.calls) for server in servers]
 
 
-def check_bits(call, code, output):
-    size = {"attend": 32, "attend_stream": 32, "session": 32, "text": 16}.get(call, 0)
-    expected = OUTPUT[:size].hex() if code == "OK" and size else "-"
+def whole(call):
+    """The call of which `call` is the streamed form."""
+    return call.removesuffix("_stream")
+
+
+def check_bits(call, output):
+    expected = BITS[whole(call)].hex() if whole(call) in BITS else "-"
     assert output == expected, f"output: expected {expected}, found {output}"
+
+
+def check_text(code, text, says):
+    """A malformed answer is INTERNAL, and the text names the field, in the language's own case, what was expected and what was found."""
+    if code == "INTERNAL" and text != AS_TOLD:
+        plain = text.replace("_", "").lower()
+        names = re.fullmatch(r"malformed answer: .*expected .*", text) and says.replace("_", "").lower() in plain
+        assert names, f"text: expected 'malformed answer: ', {says!r}, what was expected and found; found {text!r}"
 
 
 def check_requests(call, server, kinds):
     """Checks the messages of all attempts of a call whose requests are known."""
-    of_attempt = expected_requests(kinds).get(call)
+    of_attempt = expected_requests(kinds).get(whole(call))
     if of_attempt is None:
         return
     expected, found = of_attempt * len(server.calls), server.requests

@@ -1,6 +1,7 @@
 """A server that does as it is told, behind a wire that can be cut."""
 
 import concurrent.futures
+import math
 import socket
 import struct
 import threading
@@ -105,6 +106,11 @@ class ScriptedServer(grpc.GenericRpcHandler):
     CODE [pushback=MS]   refuses            begin STEP   sends the first message of a stream, then does STEP
     stall                never answers      cut          its connections end
     joined               sends the answer to a step as joined parts
+    refuse CODE          answers each action on an open session with that code
+    without FIELD        leaves a field out of its answers: output, summary, usage, ..., or all blocks of a stream of that name
+    with FIELD           sends scores, rows or the largest logits that nobody asked for
+    torn                 has a token without a text
+    huge                 has a block so wide that the answer fits into no memory
     long                 has a row too many in its answer, or its block
     wide                 has rows that are too wide
     short                ends a stream before its summary
@@ -197,41 +203,101 @@ class ScriptedServer(grpc.GenericRpcHandler):
         _wait_for_end(context)
 
     def _rows(self, shape, data=OUTPUT):
-        return {"dtype": 1, "shape": shape, "data": data}
+        return {"dtype": 1, "shape": shape, "data": data[: 4 * math.prod(shape)]}
+
+    def _scores(self, asked, step, head=None):
+        """The scores that were asked for, of two rows and two keys: tables of two heads, or of one."""
+
+        def table(*columns, dtype=1):
+            size = 4 * math.prod((2, *columns))
+            if head is None:
+                return {"dtype": dtype, "shape": [2, 2, *columns], "data": OUTPUT[: 2 * size]}
+            return {"dtype": dtype, "shape": [2, *columns], "data": OUTPUT[head * size :][:size]}
+
+        options = asked.options
+        wanted = {"weights": options.return_weights, "log_sum_exp": options.return_log_sum_exp, "top_weights": options.weights_top_k}
+        tables = {"weights": table(2), "log_sum_exp": table(), "top_weights": {"weights": table(1), "keys": table(1, dtype=5)}}
+        return {kind: tables[kind] for kind in tables if (wanted[kind] or step == f"with {kind}") and step != f"without {kind}"}
+
+    def _whole(self, asked, step):
+        answer = {"summary": {}, **{kind: [table] for kind, table in self._scores(asked, step).items()}}
+        if asked.HasField("text"):
+            answer["output"] = self._rows([1, 4])
+            answer["tokens"] = [{"ids": [5, 6], "tokens": ["the"] if step == "torn" else ["the", "cat"]}]
+        elif asked.HasField("query_key_value"):
+            answer["output"] = self._rows([2, 2, 1])
+        else:
+            data = OUTPUT if step not in ("long", "wide") else b""
+            answer["output"] = self._rows({"long": [1, 3, 4], "wide": [1, 2, 5]}.get(step, [1, 2, 4]), data)
+        if asked.weights_choice.layers or step == "with layer_weights":
+            answer["layer_weights"] = [{"layer": 1, "weights": self._rows([1, 2, 2])}]
+        answer.pop(step.partition("without ")[2], None)
+        return self._messages["AttendResponse"](**answer)
+
+    def _blocks(self, asked, step):
+        if step == "huge":
+            blocks = [("rows", {"output": self._rows([1, 1 << 17], bytes(1 << 19))})]
+        elif asked.HasField("text"):
+            tokens = {"ids": [5, 6], "tokens": ["the"] if step == "torn" else ["the", "cat"]}
+            blocks = [("tokens", {"tokens": tokens}), ("rows", {"output": self._rows([1, 4])})]
+        elif asked.HasField("query_key_value"):
+            blocks = [("rows", {"first_row": i, "output": self._rows([1, 2, 1], OUTPUT[8 * i :])}) for i in range(2)]
+        else:
+            shape = {"long": [3, 4], "wide": [1, 5]}.get(step, [1, 4])
+            data = [b"", b""] if step in ("long", "wide") else [OUTPUT, OUTPUT[16:]]
+            blocks = [("rows", {"first_row": i, "output": self._rows(shape, data[i])}) for i in range(2)]
+        for head in range(2):
+            blocks += [(kind, {"head": head, kind: table}) for kind, table in self._scores(asked, step, head).items()]
+        if asked.weights_choice.layers or step == "with layer_weights":
+            blocks.append(("layer_weights", {"layer": 1, "weights": self._rows([2, 2])}))
+        return [{kind: block} for kind, block in blocks if step != f"without {kind}"]
 
     def _answers(self, name, request, step):
-        if name == "AttendStream":
-            part = self._messages["AttendStreamResponse"]
-            shape = {"long": [3, 4], "wide": [1, 5]}.get(step, [1, 4])
-            data = None if step in ("long", "wide") else OUTPUT
-            blocks = [part(rows={"first_row": i, "output": self._rows(shape, data and data[16 * i :][:16])}) for i in range(2)]
-            parts = blocks if step == "short" else blocks + [part(summary={})]
-            return [message.SerializeToString() for message in parts]
-        if name != "Attend":
+        if name not in ("Attend", "AttendStream"):
             return [b""]
-        answer = self._messages["AttendResponse"](summary={})
-        if self._messages["AttendRequest"].FromString(request).HasField("text"):
-            answer.output.MergeFrom(type(answer.output)(**self._rows([1, 4], OUTPUT[:16])))
-            answer.tokens.add(ids=[5, 6], tokens=["the", "cat"])
-            answer.layer_weights.add(layer=1, sequence=0, weights=self._rows([1, 2, 2], OUTPUT[:16]))
-        else:
-            shape = {"long": [1, 3, 4], "wide": [1, 2, 5]}.get(step, [1, 2, 4])
-            answer.output.MergeFrom(type(answer.output)(**self._rows(shape)))
-        return [answer.SerializeToString()]
+        asked = self._messages["AttendRequest"].FromString(request)
+        if name == "Attend":
+            return [self._whole(asked, step).SerializeToString()]
+        blocks = self._blocks(asked, step) + ([] if step in ("short", "without summary") else [{"summary": {}}])
+        return [self._messages["AttendStreamResponse"](**block).SerializeToString() for block in blocks]
 
     def _decode(self, first, requests, script_step):
         make = self._messages["DecodeResponse"]
         opened = self._messages["DecodeRequest"].FromString(first)
-        yield make(id=opened.id, result={"usage": {"sequences": 1}}).SerializeToString()
+        yield make(id=opened.id, result=self._result(opened, script_step)).SerializeToString()
         for data in requests:
             self.requests.append(data)
-            step = self._messages["DecodeRequest"].FromString(data)
-            result = {"length": 2, "usage": {"sequences": 1}, "summary": {}}
-            if script_step == "joined":
-                rows = [self._rows([1, 4], OUTPUT[16 * i :][:16]) for i in range(2)]
-                parts = {"parts": [{"rows": {"first_row": i, "output": output}} for i, output in enumerate(rows)]}
-            elif script_step == "long":
-                parts = {"part": {"rows": {"output": self._rows([3, 4], OUTPUT + OUTPUT[:16])}}}
-            else:
-                parts = {"part": {"rows": {"output": self._rows([2, 4])}}}
-            yield make(id=step.id, result=result, **parts).SerializeToString()
+            action = self._messages["DecodeRequest"].FromString(data)
+            word, _, code = script_step.partition(" ")
+            if word == "refuse":
+                number = getattr(grpc.StatusCode, code).value[0]
+                yield make(id=action.id, result={"code": number, "message": "as told"}).SerializeToString()
+                continue
+            yield make(id=action.id, result=self._result(action, script_step), **self._parts(opened, action, script_step)).SerializeToString()
+
+    def _result(self, action, step):
+        result = {"length": 2, "usage": {"sequences": 1}}
+        if action.HasField("step"):
+            result["summary"] = {}
+        if action.step.top_logits or (step == "with top_logits" and action.HasField("step")):
+            result["top_logits"] = {"ids": [8, 7], "logits": [2.5, -1]}
+        result.pop(step.partition("without ")[2], None)
+        return result
+
+    def _parts(self, opened, action, script_step):
+        """The parts of the answer to an action: one message with rows, or joined parts."""
+        step = action.step
+        has_output = action.HasField("step") and not step.no_output and not step.top_logits
+        if not has_output and script_step != "with rows":
+            return {}
+        if script_step == "long":
+            return {"part": {"rows": {"output": self._rows([3, 4], OUTPUT + OUTPUT)}}}
+        scores = [
+            {kind: {"head": head, kind: table}} for head in range(2) for kind, table in self._scores(opened.open, script_step, head).items()
+        ]
+        shape = [2, 2, 1] if step.HasField("query_key_value") else [2, 4]
+        if scores:
+            return {"parts": [{"rows": {"output": self._rows(shape)}}, *scores]}
+        if script_step == "joined":
+            return {"parts": [{"rows": {"first_row": i, "output": self._rows([1, 4], OUTPUT[16 * i :])}} for i in range(2)]}
+        return {"part": {"rows": {"output": self._rows(shape)}}}
