@@ -19,8 +19,9 @@ request. It finds the throughput, but slows down with the server, so that its la
 those of users who arrive regardless.
 An open loop (--rate, --ramp, --schedule) sends requests when they are due and counts latencies
 from then, so that no delay is hidden.
-The first Ctrl-C (or SIGTERM) ends the measurement and reports it, which then has failed; a second
-one, half a second later or more, ends the program. While nothing is measured yet, the first does.
+The first Ctrl-C (or SIGTERM) ends the measurement: the result is reported, and the exit code is 1.
+A second one, at least half a second later, ends the program. Before anything is measured, the first
+one does.
 A percentile or maximum of --slo that falls on a call that was not answered is missed.
 
 Examples:

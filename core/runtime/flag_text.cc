@@ -55,6 +55,11 @@ std::string PlainParserText(const std::string& text,
     return absl::StrCat(parts.first, ": expected ", expected(parts.first), ", found \"",
                         parts.second, "\"");
   }
+  const std::pair<absl::string_view, absl::string_view> needs =
+      absl::StrSplit(text, absl::MaxSplits(": 1 required ", 1));
+  if (absl::EndsWith(needs.second, " missing")) {
+    return absl::StrCat(needs.first, ": expected a value, found none");
+  }
   const std::pair<std::string, std::string> counts =
       absl::StrSplit(text, absl::MaxSplits(": At Most 1 required but received ", 1));
   return counts.second.empty()

@@ -135,8 +135,8 @@ class Stripper {
     if (is_single && !nested.insert(field->descriptor->number()).second &&
         ++num_repetitions_ > kMaxRepetitions) {
       status_ = absl::InvalidArgumentError(absl::StrCat(field->descriptor->full_name(),
-                                                        ": expected one in a message, found that "
-                                                        "such fields come again more than ",
+                                                        ": expected once in a message; the message "
+                                                        "repeats such fields more than ",
                                                         kMaxRepetitions, " times"));
     }
     return status_.ok();

@@ -142,8 +142,8 @@ TEST(EnvelopeBoundsTest, NestedMessagesThatComeAgainHaveABound) {
   const auto is_over_bound = [](const char* field) {
     return StatusIs(absl::StatusCode::kInvalidArgument,
                     absl::StrCat(field,
-                                 ": expected one in a message, found that such fields come "
-                                 "again more than 1024 times"));
+                                 ": expected once in a message; the message repeats such fields "
+                                 "more than 1024 times"));
   };
   const std::string options = Bytes({0x2a, 0});
   EXPECT_THAT(StatusOf<v1::AttendRequest>(Repeated(options, 1 + 1024)), IsOk());

@@ -11,9 +11,9 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
   HelpGroup group(command, "Which part of the model to run (default: the whole stack)");
   group
       .Value("--layer", flags.layer, "N",
-             "This layer alone, from 0, on the rows that are sent (of a text: its embeddings), "
-             "before residual and norm. In the stack its rows, and so its weights, are others: "
-             "--weights-layers")
+             "Run this layer alone, counted from 0, on the rows that are sent (of a text: its "
+             "embeddings), without residual and norm. Inside the stack it gets other rows and has "
+             "other weights: --weights-layers returns those")
       ->check(AtLeast(0));
   group.Value("--model-version", flags.version, "N", "Default: the highest");
   group

@@ -33,6 +33,8 @@ TEST(FlagTextTest, TextsOfTheParserSayWhatWasExpectedAndFound) {
   const auto expected = [](const std::string& flag) { return "a value for " + flag; };
   EXPECT_EQ(PlainParserText("Could not convert: --n = 3.0", expected),
             "--n: expected a value for --n, found \"3.0\"");
+  EXPECT_EQ(PlainParserText("--n: 1 required NUMBER missing", expected),
+            "--n: expected a value, found none");
   EXPECT_EQ(PlainParserText("--n: At Most 1 required but received 2", expected),
             "--n: expected one value, found 2");
   EXPECT_EQ(PlainParserText("--n requires --m", expected), "--n requires --m");
