@@ -48,11 +48,8 @@ void RefuseQuantization(ModelConfig& config) {
 }
 
 /// Reads `is_causal`, by which the config of any family says that a decoder was made an
-/// encoder. A null would make one too in transformers 5, but not before.
+/// encoder.
 void ReadIsCausal(ModelConfig& config, StackDescription& stack) {
-  if (config.IsNull("is_causal")) {
-    config.Refuse("is_causal", "true or false", "null");
-  }
   if (config.Flag({"is_causal"}, true)) {
     return;
   }

@@ -115,7 +115,11 @@ float ModelConfig::Epsilon(Keys keys, double fallback) {
 }
 
 bool ModelConfig::Flag(Keys keys, bool fallback) {
-  return Keep(object_.BoolOr(KeyOf(keys), fallback), fallback);
+  const char* const key = KeyOf(keys);
+  if (fallback && IsNull(key)) {
+    Refuse(key, "true or false", "null");
+  }
+  return Keep(object_.BoolOr(key, fallback), fallback);
 }
 
 std::string ModelConfig::Text(Keys keys, const std::string& fallback) {

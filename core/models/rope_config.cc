@@ -143,7 +143,7 @@ void ScaleAsYarn(ModelConfig& object, const Rope& rope, RotaryDescription& resul
   };
   double low = pair_that_rotates(object.Number({"beta_fast"}, kScales, 32));
   double high = pair_that_rotates(object.Number({"beta_slow"}, kScales, 1));
-  if (object.Flag({"truncate"}, true)) {
+  if (!object.IsNull("truncate") && object.Flag({"truncate"}, true)) {  // null is false
     low = std::floor(low);
     high = std::ceil(high);
   }

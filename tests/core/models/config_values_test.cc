@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/models/load_model.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
@@ -111,6 +112,30 @@ TEST_F(ConfigValuesTest, YarnWithANullFactorTakesTheQuotientOfTheLengths) {
   const auto null = LoadYarn({{"factor", nullptr}});  // 64 / 16 positions
   ASSERT_THAT(null.status(), IsOk());
   EXPECT_EQ(FrequenciesOf(*null), expected);
+}
+
+TEST_F(ConfigValuesTest, YarnIsNotTruncatedWhereTruncateIsNull) {
+  std::vector<std::vector<double>> frequencies;
+  for (const json& truncate : {json(nullptr), json(false), json(true)}) {
+    const auto loaded = LoadYarn({{"beta_fast", 1.5}, {"truncate", truncate}});
+    ASSERT_THAT(loaded.status(), IsOk());
+    frequencies.push_back(FrequenciesOf(*loaded));
+  }
+  EXPECT_EQ(frequencies[0], frequencies[1]);
+  EXPECT_NE(frequencies[0], frequencies[2]);
+}
+
+TEST_F(ConfigValuesTest, AFlagWhoseDefaultIsTrueIsNotNull) {
+  for (const auto& [family, flag] :
+       {std::pair("models/gpt2", "scale_attn_weights"), std::pair("models/gpt2", "is_causal"),
+        std::pair("models/gpt2", "tie_word_embeddings"),
+        std::pair("models/gpt_neox", "use_parallel_residual"),
+        std::pair("models/gpt_neox", "attention_bias")}) {
+    EXPECT_THAT(
+        LoadWith(family, {{flag, nullptr}}).status(),
+        StatusIs(kInvalid, HasSubstr(absl::StrCat(flag, ": expected true or false, found null"))));
+  }
+  EXPECT_THAT(LoadWith("models/gpt_neox", {{"tie_word_embeddings", nullptr}}).status(), IsOk());
 }
 
 TEST_F(ConfigValuesTest, TheRampOfYarnEndsWithTheHead) {
