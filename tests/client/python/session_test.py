@@ -246,10 +246,10 @@ class RefusedForkTest(unittest.TestCase):
 
     def setUp(self):
         def answer(_, __, context):
-            yield message_class("DecodeResponse")(id=1, result={}).SerializeToString()
+            yield message_class("DecodeResponse")(id=1, result={"usage": {}}).SerializeToString()
             for count, data in enumerate(context.requests):
                 request = message_class("DecodeRequest").FromString(data)
-                result = {"code": attend.AlreadyExists.code.value[0] if count < 20 else 0}
+                result = {"code": attend.AlreadyExists.code.value[0] if count < 20 else 0, "usage": {}}
                 yield message_class("DecodeResponse")(id=request.id, result=result).SerializeToString()
 
         self.server = FakeServer(answer)

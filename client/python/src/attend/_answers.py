@@ -81,7 +81,8 @@ def check_sent(message: Any, field: str) -> None:
 def _tokens(text: Any) -> models.TokenizedText:
     if len(text.ids) != len(text.tokens):
         raise _wrong("tokens", f"one for each of {len(text.ids)} ids", len(text.tokens))
-    return mirror(text)
+    described: models.TokenizedText = mirror(text)
+    return described
 
 
 def _check_number(what: str, expected: int, found: Sequence[Any]) -> None:
