@@ -247,6 +247,13 @@ class MalformedAnswerTest(unittest.TestCase):
         with self.assertRaisesRegex(attend.Internal, "ended before its last answer"):
             self.answers().session(model="demo")
 
+    def test_an_answer_to_no_action_ends_the_session(self):
+        for number in (0, 2):
+
+            answer = message_class("DecodeResponse")(id=number, result={"usage": {}}).SerializeToString()
+            with self.subTest(number), self.assertRaisesRegex(attend.Internal, f"id: expected .*, 1 to 1, found {number}"):
+                self.answers(answer).session(model="demo", timeout=300)
+
     def test_an_action_without_an_answer_ends_the_session(self):
         opened = message_class("DecodeResponse")(id=1, result={"usage": {}}).SerializeToString()
 

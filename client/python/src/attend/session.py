@@ -67,6 +67,7 @@ class Session:
         self._line = line
         self._lock = Lock()
         self._waiting: Dict[int, Mailbox[_Message]] = {}
+        self._last_id = 0  # of the actions that were begun, some of which may have been interrupted
         self._requests: Mailbox[bytes] = Mailbox()
         self._broken: Optional[AttendError] = FailedPrecondition("the session is not open: use it in a with")
         self.resume_token = ""
@@ -97,6 +98,7 @@ class Session:
         self._broken = None
         self._actions = Actions(self._opening)
         self._waiting = {}
+        self._last_id = 0
         self._requests = Mailbox()
         self._maker.calls.add(self._requests)
         try:
@@ -184,6 +186,7 @@ class Session:
                 raise copy.copy(self._broken)
             waiting = self._waiting
             waiting[action.id] = messages
+            self._last_id = max(self._last_id, action.id)
         try:
             self._requests.put(self._encoded(action))
             while True:
@@ -242,6 +245,9 @@ class Session:
             self.length = message.result.length
         with self._lock:
             messages = self._waiting.get(message.id)
+            last_id = self._last_id
+        if not 1 <= message.id <= last_id:
+            raise MalformedMessage(f"id: expected that of an action, 1 to {last_id}, found {message.id}")
         if messages is not None:
             messages.put(received)
 
