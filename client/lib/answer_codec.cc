@@ -1,6 +1,7 @@
 #include "client/lib/answer_codec.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,6 +64,14 @@ absl::StatusOr<std::vector<int32_t>> KeysOf(const Bytes& bytes, const v1::TopWei
   return values;
 }
 
+/// Returns an error unless the rows of a block have one of the ranks.
+absl::Status CheckRank(const Tensor& rows, std::initializer_list<size_t> ranks, const char* name) {
+  return std::ranges::find(ranks, rows.shape().size()) != ranks.end()
+             ? absl::OkStatus()
+             : MalformedAnswer(name, ".shape: expected one of rank ", absl::StrJoin(ranks, " or "),
+                               ", found ", ShapeText(rows.shape()));
+}
+
 template <typename Texts>
 absl::Status CheckTokens(const Texts& texts) {
   for (const v1::TokenizedText& text : texts) {
@@ -80,8 +89,10 @@ absl::StatusOr<ScoresBlock> ReadScores(ScoresBlock::Kind kind, const Wire& wire,
                                        const v1::Tensor& tensor, const Bytes& bytes) {
   ScoresBlock scores{.kind = kind, .head = wire.head()};
   scores.block = {wire.sequence(), wire.first_row(), Tensor()};
-  ASSIGN_OR_RETURN(scores.block.rows,
-                   ScoresOf(bytes, tensor, std::string(wire.GetTypeName()).c_str()));
+  const std::string name(wire.GetTypeName());
+  ASSIGN_OR_RETURN(scores.block.rows, ScoresOf(bytes, tensor, name.c_str()));
+  const size_t rank = kind == ScoresBlock::Kind::kLogSumExp ? 1 : 2;
+  RETURN_IF_ERROR(CheckRank(scores.block.rows, {rank}, name.c_str()));
   return scores;
 }
 
@@ -91,6 +102,7 @@ absl::StatusOr<StreamMessage> ReadStreamMessage(const v1::AttendStreamResponse& 
     case v1::AttendStreamResponse::kRows: {
       RowBlock block{message.rows().sequence(), message.rows().first_row(), Tensor()};
       ASSIGN_OR_RETURN(block.rows, CopyOf(bytes, message.rows().output(), "rows.output"));
+      RETURN_IF_ERROR(CheckRank(block.rows, {2, 3}, "rows.output"));
       return StreamMessage(std::move(block));
     }
     case v1::AttendStreamResponse::kWeights:

@@ -32,16 +32,11 @@ const char* NameOf(ScoresBlock::Kind kind) {
 
 absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
   const Tensor& rows = block.block.rows;
-  const size_t rank = block.kind == ScoresBlock::Kind::kLogSumExp ? 1 : 2;
-  if (rows.shape().size() != rank || rows.dtype() != Dtype::kF32) {
-    return MalformedAnswer(NameOf(block.kind), ": expected FP32 of rank ", rank, ", found ",
-                           std::string(Name(rows.dtype())), " of rank ", rows.shape().size());
-  }
   if (rows.shape()[0] == 0) {  // its width would be that of nothing
     return Wrong("rows of a block of scores, at least", 1, 0);
   }
   return HeadRows<float>::Block{
-      block.head, block.block.first_row, rank == 1 ? 1 : rows.shape()[1],
+      block.head, block.block.first_row, rows.shape().size() == 1 ? 1 : rows.shape()[1],
       std::span<const float>(rows.as<float>(), static_cast<size_t>(rows.num_elements()))};
 }
 

@@ -28,7 +28,7 @@ class StreamAssembler {
                                                 bool has_output = true, bool has_options = true);
 
   /// Adds a block. INTERNAL for a block that does not continue its sequence or does not fit the
-  /// answer, and for a summary.
+  /// answer, and for a summary. REQUIRES: its rows have a rank that DecodeStreamMessage accepts.
   absl::Status Add(const StreamMessage& message);
   absl::Status Add(const RowBlock& block);
   absl::Status Add(const ScoresBlock& block);

@@ -281,6 +281,27 @@ TEST(DecodeAnswerTest, RefusesScoresThatAreNotF32) {
   expect_refused(response, "layer_weights.weights");
 }
 
+TEST(DecodeStreamMessageTest, RefusesBlocksOfAnotherRank) {
+  const auto expect_refused = [](const v1::AttendStreamResponse& response, const char* text) {
+    EXPECT_THAT(DecodeStreamMessage(ToBytes(response.SerializeAsString())).status(),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr(text)));
+  };
+  v1::AttendStreamResponse response;
+  response.mutable_rows()->mutable_output()->set_dtype(v1::FP32);
+  response.mutable_rows()->mutable_output()->set_data(std::string(4, 0));
+  expect_refused(response, "rows.output.shape: expected one of rank 2 or 3, found []");
+  SetTensor(SeededTensor(1, Dtype::kF32, {1, 1, 1, 1}), *response.mutable_rows()->mutable_output());
+  expect_refused(response, "rows.output.shape: expected one of rank 2 or 3, found [1, 1, 1, 1]");
+  const Tensor row = SeededTensor(1, Dtype::kF32, {3});
+  const Tensor rows = SeededTensor(1, Dtype::kF32, {1, 3});
+  SetTensor(row, *response.mutable_weights()->mutable_weights());
+  expect_refused(response, ".shape: expected one of rank 2, found [3]");
+  SetTensor(rows, *response.mutable_log_sum_exp()->mutable_log_sum_exp());
+  expect_refused(response, ".shape: expected one of rank 1, found [1, 3]");
+  SetTensor(row, *response.mutable_layer_weights()->mutable_weights());
+  expect_refused(response, ".shape: expected one of rank 2, found [3]");
+}
+
 TEST(DecodeAnswerTest, RefusesTensorsThatLieAboutTheirSize) {
   v1::AttendResponse response;
   SetTensor(SeededTensor(1, Dtype::kF32, {2, 3}), *response.mutable_output());
