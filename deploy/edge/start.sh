@@ -3,9 +3,14 @@
 #   EDGE_CERTIFICATE=tls.crt EDGE_KEY=tls.key EDGE_SERVER=127.0.0.1:8001 deploy/edge/start.sh [NGINX-ARGUMENT...]
 # With the argument -t it only checks the configuration. README.md lists the variables.
 set -eu
+PATH=$PATH:/usr/sbin # where Debian has nginx, and the shells of users do not look
 
 # Whether this machine has an IPv6 address: yes or no. The file is missing or empty where the kernel has no IPv6.
 has_ipv6() { if [ -n "$(cat /proc/net/if_inet6 2>/dev/null)" ]; then echo yes; else echo no; fi; }
+
+made= # the folder that this script made, until nginx runs in its place
+trap '[ -z "$made" ] || rm -rf "$made"' EXIT
+[ -n "${EDGE_FOLDER:-}" ] || made=$(mktemp -d)
 
 : "${EDGE_LISTEN:=8443}"                                # [HOST:]PORT to serve on
 : "${EDGE_IPV6:=$(has_ipv6)}"                           # yes: a PORT without HOST is served on IPv6, too; no: on IPv4 alone
@@ -18,7 +23,7 @@ has_ipv6() { if [ -n "$(cat /proc/net/if_inet6 2>/dev/null)" ]; then echo yes; e
 : "${EDGE_CALLS:=256}"                                  # concurrent calls of one address; nginx takes at most 65535
 : "${EDGE_CALLS_PER_SECOND:=1000}"                      # new calls of one address per second
 : "${EDGE_WORKERS:=2}"                                  # processes
-: "${EDGE_FOLDER:=$(mktemp -d)}"                        # the folder for its configuration; nobody else may write to it
+: "${EDGE_FOLDER:=$made}"                               # the folder for its configuration; nobody else may write to it
 : "${EDGE_NGINX:=nginx}"
 
 # nginx would look for relative files in EDGE_FOLDER.
@@ -98,4 +103,8 @@ else
 fi
 
 sed "${script#;}" "$(dirname "$0")/nginx.conf.template" >"$EDGE_FOLDER/nginx.conf"
-exec "$EDGE_NGINX" -e stderr -p "$EDGE_FOLDER/" -c "$EDGE_FOLDER/nginx.conf" -g 'daemon off;' "$@"
+set -- "$EDGE_NGINX" -e stderr -p "$EDGE_FOLDER/" -c "$EDGE_FOLDER/nginx.conf" -g 'daemon off;' "$@"
+case " $* " in
+  *' -t '*) "$@" ;; # nginx ends at once, and the folder is removed
+  *) exec "$@" ;;
+esac

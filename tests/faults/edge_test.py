@@ -286,6 +286,15 @@ class Starts(unittest.TestCase):
             self.assertEqual(found.returncode, 1)
             self.assertIn("EDGE_LISTEN: expected no", found.stderr)
 
+    def test_a_check_leaves_no_folder(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        for program, listen, status in (("true", "8443", 0), ("false", "8443", 1), ("true", "a b", 1)):
+            found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
+                                   env={**os.environ, "TMPDIR": folder, "EDGE_NGINX": program, "EDGE_LISTEN": listen})
+            self.assertEqual((found.returncode, os.listdir(folder)), (status, []), found.stderr)
+        subprocess.run([SOURCE / "deploy/edge/start.sh"], check=True, env={**os.environ, "TMPDIR": folder, "EDGE_NGINX": "true"})
+        self.assertEqual(len(os.listdir(folder)), 1, "nginx has its configuration")
+
     def listeners(self, **variables):
         return re.findall(r"^ *listen (\S+) ", configured(self, **variables), re.MULTILINE)
 
