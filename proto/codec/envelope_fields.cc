@@ -3,6 +3,7 @@
 #include <string>
 
 #include "proto/attention/v1/attention.pb.h"
+#include "proto/codec/request_limits.h"
 #include "proto/codec/wire.h"
 #include "proto/inference/open_inference.pb.h"
 
@@ -15,19 +16,11 @@ using Encoding = EnvelopeFields::Field::Encoding;
 // The maximum number of integers in a list of an answer, which take one to ten bytes on the wire
 // and up to eight in memory.
 constexpr int64_t kMaxIntegers = int64_t{1} << 24;
-// The maximum number of tokens of a request (server/services/plan/row_lengths.h).
-constexpr int64_t kMaxPerToken = int64_t{1} << 20;
-// The maximum number of integers in the contents of all inputs: ids, mask and types of as many
-// tokens, with some padding. More fit into raw_input_contents.
-constexpr int64_t kMaxContents = 4 * kMaxPerToken;
 // The maximum number of elements that exist once per sequence: twice as many as a request may have
 // sequences, so that the server's own error tells of a few too many.
-constexpr int64_t kMaxPerSequence = int64_t{1} << 13;
-// The maximum number of elements that exist once per head, and once per layer.
-constexpr int64_t kMaxPerHead = int64_t{1} << 20;
+constexpr int64_t kMaxPerSequence = 2 * kMaxSequences;
+// The maximum number of elements that exist once per layer.
 constexpr int64_t kMaxPerLayer = int64_t{1} << 16;
-// The maximum number of elements that exist once per element of a head.
-constexpr int64_t kMaxPerHeadElement = 512;
 // The maximum number of tensors; the protocol needs a handful.
 constexpr int64_t kMaxTensors = 64;
 constexpr int64_t kMaxParameters = 256;
@@ -50,22 +43,22 @@ const std::map<std::string, int64_t>& Bounds() {
   static const std::map<std::string, int64_t> bounds = {
       {"attention.v1.Tensor.shape", kMaxExtents},
       {"attention.v1.WeightsChoice.layers", kMaxPerLayer},
-      {"attention.v1.WeightsChoice.heads", kMaxPerHead},
+      {"attention.v1.WeightsChoice.heads", kMaxHeads},
       {"attention.v1.HiddenStates.lengths", kMaxPerSequence},
       {"attention.v1.HiddenStates.memory_lengths", kMaxPerSequence},
-      {"attention.v1.TokenIds.ids", kMaxPerToken},
+      {"attention.v1.TokenIds.ids", kMaxTokens},
       {"attention.v1.TokenIds.lengths", kMaxPerSequence},
-      {"attention.v1.TokenIds.type_ids", kMaxPerToken},
+      {"attention.v1.TokenIds.type_ids", kMaxTokens},
       {"attention.v1.TextInput.texts", kMaxPerSequence},
       {"attention.v1.QueryKeyValue.lengths", kMaxPerSequence},
       {"attention.v1.QueryKeyValue.kv_lengths", kMaxPerSequence},
       {"attention.v1.QueryKeyValue.query_offsets", kMaxPerSequence},
-      {"attention.v1.AttentionOptions.global_tokens", kMaxPerToken},
+      {"attention.v1.AttentionOptions.global_tokens", kMaxTokens},
       {"attention.v1.AttentionOptions.sequences", kMaxPerSequence},
-      {"attention.v1.AttentionOptions.alibi_slopes", kMaxPerHead},
-      {"attention.v1.AttentionOptions.sinks", kMaxPerHead},
-      {"attention.v1.SequenceOptions.global_tokens", kMaxPerToken},
-      {"attention.v1.RmsNorm.weight", kMaxPerHeadElement},
+      {"attention.v1.AttentionOptions.alibi_slopes", kMaxHeads},
+      {"attention.v1.AttentionOptions.sinks", kMaxHeads},
+      {"attention.v1.SequenceOptions.global_tokens", kMaxTokens},
+      {"attention.v1.RmsNorm.weight", kMaxHeadWidth},
       {"attention.v1.DecodeResponse.parts", kMaxParts},
       {"inference.ModelInferRequest.inputs", kMaxTensors},
       {"inference.ModelInferRequest.outputs", kMaxTensors},
@@ -75,8 +68,8 @@ const std::map<std::string, int64_t>& Bounds() {
       {"inference.ModelInferRequest.InferInputTensor.parameters", kMaxParameters},
       {"inference.ModelInferRequest.InferRequestedOutputTensor.parameters", kMaxParameters},
       {"inference.InferTensorContents.bool_contents", kMaxUnused},
-      {"inference.InferTensorContents.int_contents", kMaxContents},
-      {"inference.InferTensorContents.int64_contents", kMaxContents},
+      {"inference.InferTensorContents.int_contents", kMaxIntegersOfInput},
+      {"inference.InferTensorContents.int64_contents", kMaxIntegersOfInput},
       {"inference.InferTensorContents.uint_contents", kMaxUnused},
       {"inference.InferTensorContents.uint64_contents", kMaxUnused},
       {"inference.InferTensorContents.fp64_contents", kMaxUnused},

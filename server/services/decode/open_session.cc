@@ -17,6 +17,8 @@
 namespace attention {
 namespace {
 
+static_assert(kMaxHeadWidth == kMaxHeadDim, "the codec knows the widest head of the core");
+
 constexpr int64_t kMaxTimeToLiveMs = 3'600'000;
 
 absl::StatusOr<KeyValueStorage> StorageOf(v1::DataType dtype) {

@@ -12,19 +12,16 @@
 #include "core/runtime/prefixed.h"
 #include "core/runtime/status_macros.h"
 #include "proto/codec/encode.h"
+#include "proto/codec/request_limits.h"
 #include "proto/codec/tensor.h"
 #include "server/services/open_inference/native_errors.h"
 #include "server/services/open_inference/typed_contents.h"
 #include "server/services/plan/field_error.h"
-#include "server/services/plan/row_lengths.h"
 
 namespace attention {
 namespace {
 
 using WireInput = inference::ModelInferRequest::InferInputTensor;
-
-// The maximum number of integers of an input: those of kMaxTokens and some padding.
-constexpr int64_t kMaxIntegersOfInput = 4 * kMaxTokens;
 
 int64_t ElementBytes(const std::string& datatype) {
   return datatype == "INT64" ? 8 : datatype == "FP32" || datatype == "INT32" ? 4 : 2;

@@ -6,12 +6,10 @@
 #include "absl/status/status.h"
 #include "proto/attention/v1/attention.pb.h"
 #include "proto/codec/envelope.h"
+#include "proto/codec/request_limits.h"
 #include "server/services/plan/attend_plan.h"
 
 namespace attention {
-
-/// The maximum number of heads of attention without a model.
-inline constexpr int64_t kMaxHeads = int64_t{1} << 20;
 
 /// Plans query, key and value, and their common extents, from shapes alone. INVALID_ARGUMENT names
 /// the field, what was expected and what was found. After an error `plan` must not be used.

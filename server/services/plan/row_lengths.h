@@ -9,17 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "core/tensor/tensor.h"
+#include "proto/codec/request_limits.h"
 #include "server/services/plan/field_error.h"
 
 namespace attention {
-
-/// The maximum number of query rows, and of keys, of a request. The keys of a session are those of
-/// one step. The codec refuses more token ids (proto/codec/envelope_fields.cc).
-inline constexpr int64_t kMaxTokens = int64_t{1} << 20;
-
-/// The maximum number of sequences of a request, including those without rows: each takes memory
-/// and time, and a tensor with a zero extent can name any number of them in a few bytes.
-inline constexpr int64_t kMaxSequences = 4096;
 
 /// The maximum number of tables of weights, log-sum-exp and largest weights in a reply. A reply has
 /// one table of each requested kind, and of each chosen layer, for each sequence.
