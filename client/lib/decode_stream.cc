@@ -132,7 +132,8 @@ struct DecodeStream::State {
   }
 
   absl::Status BreakWithUnknownId(uint64_t expected, uint64_t found) {
-    return Break(MalformedAnswer("reply to unknown action id ", found, ", expected ", expected));
+    return Break(MalformedAnswer("id: expected that of an action under way (", expected,
+                                 "), found ", found));
   }
 
   /// Checks that the session is open, and that no step is under way.

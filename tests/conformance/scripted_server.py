@@ -106,6 +106,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     CODE [pushback=MS]   refuses            begin STEP   sends the first message of a stream, then does STEP
     stall                never answers      cut          its connections end
     joined               sends the answer to a step as joined parts
+    twice                answers the opening of a session twice
     refuse CODE          answers each action on an open session with that code
     without FIELD        leaves a field out of its answers: output, summary, usage, ..., or all blocks of a stream of that name
     with FIELD           sends scores, rows or the largest logits that nobody asked for
@@ -264,7 +265,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
     def _decode(self, first, requests, script_step):
         make = self._messages["DecodeResponse"]
         opened = self._messages["DecodeRequest"].FromString(first)
-        yield make(id=opened.id, result=self._result(opened, script_step)).SerializeToString()
+        answer = make(id=opened.id, result=self._result(opened, script_step)).SerializeToString()
+        yield from [answer] * (2 if script_step == "twice" else 1)
         for data in requests:
             self.requests.append(data)
             action = self._messages["DecodeRequest"].FromString(data)

@@ -238,7 +238,7 @@ export class Session {
   private receive(message: DecodeResponse__Output): void {
     const waiting = this.waiting.get(message.id);
     if (waiting === undefined) {
-      return this.break(malformed(`expected an answer to an action under way, found one to ${message.id}`));
+      return this.break(malformed(`id: expected that of an action under way, found ${message.id}`));
     }
     const { result } = message;
     try {

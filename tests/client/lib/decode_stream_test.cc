@@ -157,9 +157,9 @@ TEST_F(DecodeStreamTest, ABrokenStreamSaysWhoBrokeIt) {
 TEST_F(DecodeStreamTest, AnswersThatDoNotFitAreNotBelieved) {
   const Tensor prompt = Values({1, 2, 3});
   const auto stray = Open("stray");
-  EXPECT_THAT(
-      stray->Step({.input = HiddenStatesInput{&prompt}}),
-      StatusIs(absl::StatusCode::kInternal, HasSubstr("reply to unknown action id 3, expected 2")));
+  EXPECT_THAT(stray->Step({.input = HiddenStatesInput{&prompt}}),
+              StatusIs(absl::StatusCode::kInternal,
+                       HasSubstr("id: expected that of an action under way (2), found 3")));
   const auto too_short = Open("short");
   EXPECT_THAT(too_short->Step({.input = HiddenStatesInput{&prompt}}),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("expected 3, found 2")));

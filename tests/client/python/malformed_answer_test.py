@@ -7,7 +7,7 @@ import unittest.mock
 import attend
 import numpy as np
 from attend._proto import message_class
-from support import FakeServer
+from support import FakeServer, eventually
 
 
 class MalformedAnswerTest(unittest.TestCase):
@@ -251,8 +251,28 @@ class MalformedAnswerTest(unittest.TestCase):
         for number in (0, 2):
 
             answer = message_class("DecodeResponse")(id=number, result={"usage": {}}).SerializeToString()
-            with self.subTest(number), self.assertRaisesRegex(attend.Internal, f"id: expected .*, 1 to 1, found {number}"):
+            words = f"id: expected that of an action under way, found {number}"
+            with self.subTest(number), self.assertRaisesRegex(attend.Internal, words):
                 self.answers(answer).session(model="demo", timeout=300)
+
+    def test_a_second_answer_to_an_action_ends_the_session(self):
+        answers = [
+            message_class("DecodeResponse")(id=number, result={"length": length, "usage": {}, "summary": {}}).SerializeToString()
+            for number, length in ((1, 0), (2, 1), (2, 9))
+        ]
+        for is_interrupted in (False, True):
+            with self.subTest(is_interrupted=is_interrupted):
+                session = self.decoding(*answers).session(model="demo")
+                if is_interrupted:
+                    with unittest.mock.patch("attend.session.Mailbox.get", side_effect=KeyboardInterrupt):
+                        with self.assertRaises(KeyboardInterrupt):
+                            session.prefill(token_ids=[1])
+                else:
+                    self.assertEqual(session.prefill(token_ids=[1]).length, 1)
+                self.assertTrue(eventually(lambda: session.broken is not None))
+                self.assertIsInstance(session.broken, attend.Internal)
+                self.assertEqual(session.broken.message, "malformed answer: id: expected that of an action under way, found 2")
+                self.assertEqual(session.length, 1)
 
     def test_an_action_without_an_answer_ends_the_session(self):
         opened = message_class("DecodeResponse")(id=1, result={"usage": {}}).SerializeToString()

@@ -66,8 +66,7 @@ class Session:
         self._server, self._timeout, self._lifetime = terms
         self._line = line
         self._lock = Lock()
-        self._waiting: Dict[int, Mailbox[_Message]] = {}
-        self._last_id = 0  # of the actions that were begun, some of which may have been interrupted
+        self._waiting: Dict[int, Mailbox[_Message]] = {}  # of the actions without a last message, interrupted ones among them
         self._requests: Mailbox[bytes] = Mailbox()
         self._broken: Optional[AttendError] = FailedPrecondition("the session is not open: use it in a with")
         self.resume_token = ""
@@ -98,7 +97,6 @@ class Session:
         self._broken = None
         self._actions = Actions(self._opening)
         self._waiting = {}
-        self._last_id = 0
         self._requests = Mailbox()
         self._maker.calls.add(self._requests)
         try:
@@ -180,15 +178,14 @@ class Session:
     def _act(self, action: Action[T], deadline: Optional[float] = None) -> T:
         self._maker.check()
         deadline = deadline or time.monotonic() + self._timeout
+        self._check_open()
+        data = self._encoded(action)
         messages: Mailbox[_Message] = Mailbox()
         with self._lock:
-            if self._broken is not None:
-                raise copy.copy(self._broken)
-            waiting = self._waiting
-            waiting[action.id] = messages
-            self._last_id = max(self._last_id, action.id)
+            self._check_open()
+            self._waiting[action.id] = messages
         try:
-            self._requests.put(self._encoded(action))
+            self._requests.put(data)
             while True:
                 message = messages.get(max(0.0, deadline - time.monotonic()))
                 if isinstance(message, AttendError):
@@ -204,9 +201,10 @@ class Session:
             raise self._break(late) from None
         except MalformedMessage as error:
             raise self._break(Internal(f"malformed answer: {error}")) from None
-        finally:
-            with self._lock:
-                waiting.pop(action.id, None)
+
+    def _check_open(self) -> None:
+        if self._broken is not None:
+            raise copy.copy(self._broken)
 
     def _encoded(self, action: Action[Any]) -> bytes:
         """Returns the message of an action. ResourceExhausted if it is too large: gRPC would end the stream, and with it the session."""
@@ -241,15 +239,15 @@ class Session:
     def _receive(self, data: bytes) -> None:
         received = Received("DecodeResponse", data)
         message = received.message
-        if message.sequence == 0 and message.HasField("result") and message.result.code == 0:
-            self.length = message.result.length
         with self._lock:
             messages = self._waiting.get(message.id)
-            last_id = self._last_id
-        if not 1 <= message.id <= last_id:
-            raise MalformedMessage(f"id: expected that of an action, 1 to {last_id}, found {message.id}")
-        if messages is not None:
-            messages.put(received)
+            if messages is None:
+                raise MalformedMessage(f"id: expected that of an action under way, found {message.id}")
+            if message.HasField("result"):
+                del self._waiting[message.id]
+        if message.sequence == 0 and message.HasField("result") and message.result.code == 0:
+            self.length = message.result.length
+        messages.put(received)
 
     def _failed(self, status: grpc.RpcError) -> AttendError:
         error = from_rpc(status, self._server, self._lifetime)
