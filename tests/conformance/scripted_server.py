@@ -203,7 +203,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         yield HEALTH[self._health]
         _wait_for_end(context)
 
-    def _rows(self, shape, data=OUTPUT):
+    def _rows(self, shape, data=OUTPUT + OUTPUT):
         return {"dtype": 1, "shape": shape, "data": data[: 4 * math.prod(shape)]}
 
     def _scores(self, asked, step, head=None):
@@ -228,8 +228,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         elif asked.HasField("query_key_value"):
             answer["output"] = self._rows([2, 2, 1])
         else:
-            data = OUTPUT if step not in ("long", "wide") else b""
-            answer["output"] = self._rows({"long": [1, 3, 4], "wide": [1, 2, 5]}.get(step, [1, 2, 4]), data)
+            answer["output"] = self._rows({"long": [1, 3, 4], "wide": [1, 2, 5]}.get(step, [1, 2, 4]))
         if asked.weights_choice.layers or step == "with layer_weights":
             answer["layer_weights"] = [{"layer": 1, "weights": self._rows([1, 2, 2])}]
         answer.pop(step.partition("without ")[2], None)
@@ -245,8 +244,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
             blocks = [("rows", {"first_row": i, "output": self._rows([1, 2, 1], OUTPUT[8 * i :])}) for i in range(2)]
         else:
             shape = {"long": [3, 4], "wide": [1, 5]}.get(step, [1, 4])
-            data = [b"", b""] if step in ("long", "wide") else [OUTPUT, OUTPUT[16:]]
-            blocks = [("rows", {"first_row": i, "output": self._rows(shape, data[i])}) for i in range(2)]
+            blocks = [("rows", {"first_row": i, "output": self._rows(shape, OUTPUT[16 * i :] + OUTPUT)}) for i in range(2)]
         for head in range(2):
             blocks += [(kind, {"head": head, kind: table}) for kind, table in self._scores(asked, step, head).items()]
         if asked.weights_choice.layers or step == "with layer_weights":
@@ -293,7 +291,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
         if not has_output and script_step != "with rows":
             return {}
         if script_step == "long":
-            return {"part": {"rows": {"output": self._rows([3, 4], OUTPUT + OUTPUT)}}}
+            return {"part": {"rows": {"output": self._rows([3, 4])}}}
         scores = [
             {kind: {"head": head, kind: table}} for head in range(2) for kind, table in self._scores(opened.open, script_step, head).items()
         ]

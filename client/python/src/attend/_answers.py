@@ -254,7 +254,7 @@ class Assembler:
             raise _wrong("dtype of a block", self._output.dtype, block.rows.dtype)
         span, received = layout.spans[block.sequence], self._received[block.sequence]
         if block.first_row != received or received + len(block.rows) > span.output_rows:
-            raise _wrong("rows", f"from {received} of {span.output_rows}", f"{len(block.rows)} from {block.first_row}")
+            raise _wrong("rows of a sequence", f"from {received} of {span.output_rows}", f"{len(block.rows)} from {block.first_row}")
         first = span.first_row + received
         self._output[first : first + len(block.rows)] = block.rows
         self._received[block.sequence] += len(block.rows)
