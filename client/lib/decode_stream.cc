@@ -42,10 +42,10 @@ absl::Status StatusOf(const v1::DecodeResult& result) {
 
 /// Checks the largest logits, of which a step asked for `most`.
 absl::Status CheckTopLogits(int64_t most, const v1::DecodeResult& result) {
-  const int64_t found = result.has_top_logits() ? result.top_logits().ids_size() : 0;
+  const int64_t found = result.top_logits().ids_size();
   const bool is_asked = most > 0;
-  if ((found > 0) != is_asked || found > most ||
-      result.top_logits().logits_size() != result.top_logits().ids_size()) {
+  if (result.has_top_logits() != is_asked || (is_asked && found == 0) || found > most ||
+      result.top_logits().logits_size() != found) {
     return MalformedAnswer("top_logits: expected ", is_asked ? absl::StrCat("1 to ", most) : "no",
                            " ids and as many logits, found ", found, " and ",
                            result.top_logits().logits_size());

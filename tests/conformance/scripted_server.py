@@ -110,6 +110,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     refuse CODE          answers each action on an open session with that code
     without FIELD        leaves a field out of its answers: output, summary, usage, ..., or all blocks of a stream of that name
     with FIELD           sends scores, rows or the largest logits that nobody asked for
+    empty top_logits     sends the largest logits, which nobody asked for, without any
     torn                 has a token without a text
     huge                 has a block so wide that the answer fits into no memory
     long                 has a row too many in its answer, or its block
@@ -281,6 +282,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
             result["summary"] = {}
         if action.step.top_logits or (step == "with top_logits" and action.HasField("step")):
             result["top_logits"] = {"ids": [8, 7], "logits": [2.5, -1]}
+        if step == "empty top_logits" and action.HasField("step"):
+            result["top_logits"] = {}
         result.pop(step.partition("without ")[2], None)
         return result
 
