@@ -115,6 +115,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     huge                 has a block so wide that the answer fits into no memory
     long                 has a row too many in its answer, or its block
     wide                 has rows that are too wide
+    flat, deep           has blocks of one extent, of four extents
     short                ends a stream before its summary
     drain                goes away, and answers
     freeze               no byte passes its wire any more
@@ -242,7 +243,8 @@ class ScriptedServer(grpc.GenericRpcHandler):
             tokens = {"ids": [5, 6], "tokens": ["the"] if step == "torn" else ["the", "cat"]}
             blocks = [("tokens", {"tokens": tokens}), ("rows", {"output": self._rows([1, 4])})]
         elif asked.HasField("query_key_value"):
-            blocks = [("rows", {"first_row": i, "output": self._rows([1, 2, 1], OUTPUT[8 * i :])}) for i in range(2)]
+            shape = {"flat": [2], "deep": [1, 2, 1, 1]}.get(step, [1, 2, 1])
+            blocks = [("rows", {"first_row": i, "output": self._rows(shape, OUTPUT[8 * i :])}) for i in range(2)]
         else:
             shape = {"long": [3, 4], "wide": [1, 5]}.get(step, [1, 4])
             blocks = [("rows", {"first_row": i, "output": self._rows(shape, OUTPUT[16 * i :] + OUTPUT)}) for i in range(2)]

@@ -106,7 +106,7 @@ function checkLayers(choice: WireRequest["weightsChoice"], numSequences: number,
 export function readBlock(message: AttendStreamResponse__Output): Block {
   if (message.rows) {
     const { sequence, firstRow, output } = message.rows;
-    return { kind: "rows", sequence, firstRow, rows: readTensor(output) };
+    return { kind: "rows", sequence, firstRow, rows: ofRank(readTensor(output), 2, 3) };
   }
   if (message.tokens) {
     const { sequence, firstToken, tokens } = message.tokens;
@@ -114,26 +114,28 @@ export function readBlock(message: AttendStreamResponse__Output): Block {
   }
   if (message.weights) {
     const { sequence, head, firstRow, weights } = message.weights;
-    return { kind: "weights", sequence, head, firstRow, rows: ofRank(2, readScores(weights)) };
+    return { kind: "weights", sequence, head, firstRow, rows: ofRank(readScores(weights), 2) };
   }
   if (message.logSumExp) {
     const { sequence, head, firstRow, logSumExp } = message.logSumExp;
-    return { kind: "logSumExp", sequence, head, firstRow, rows: ofRank(1, readScores(logSumExp)) };
+    return { kind: "logSumExp", sequence, head, firstRow, rows: ofRank(readScores(logSumExp), 1) };
   }
   if (message.topWeights) {
     const { sequence, head, firstRow, topWeights } = message.topWeights;
     const { weights, keys } = readTopWeights(topWeights);
-    return { kind: "topWeights", sequence, head, firstRow, rows: ofRank(2, weights), keys };
+    return { kind: "topWeights", sequence, head, firstRow, rows: ofRank(weights, 2), keys };
   }
   if (message.layerWeights) {
     const { layer, sequence, head, firstRow, weights } = message.layerWeights;
-    return { kind: "layerWeights", layer, sequence, head, firstRow, rows: ofRank(2, readScores(weights)) };
+    return { kind: "layerWeights", layer, sequence, head, firstRow, rows: ofRank(readScores(weights), 2) };
   }
   throw malformed("a message of the stream has no part");
 }
 
-function ofRank(rank: number, rows: Tensor): Tensor {
-  checkNumber("extents of a block", rank, rows.shape);
+function ofRank(rows: Tensor, ...ranks: number[]): Tensor {
+  if (!ranks.includes(rows.shape.length)) {
+    throw malformed(`number of extents of a block: expected ${ranks.join(" or ")}, found ${rows.shape.length}`);
+  }
   return rows;
 }
 

@@ -70,8 +70,12 @@ describe("an answer that does not hold together", () => {
     call.end();
   };
 
-  test("is INTERNAL when a block of scores has another rank than its kind", async () => {
+  test("is INTERNAL when a block has another rank than its kind", async () => {
     const cases = [
+      ...[[], [4], [1, 1, 1, 4]].map((shape) => [
+        `number of extents of a block: expected 2 or 3, found ${shape.length}`,
+        { rows: { output: floats(shape) } },
+      ]),
       ["number of extents of a block: expected 2, found 1", weights(0, [3])],
       ["number of extents of a block: expected 2, found 3", weights(0, [1, 2, 3])],
       ["number of extents of a block: expected 1, found 2", logSumExp(0, [1, 3])],
