@@ -127,21 +127,21 @@ export class Assembler {
   private addScores(kind: ScoreKind, layer: number, head: number, block: Block & { rows: Tensor; firstRow: number }, data: Elements): void {
     const { spans } = this.laidOut();
     expect("sequence of a block", `0 to ${spans.length - 1}`, block.sequence, spans[block.sequence] !== undefined);
+    const span = spans[block.sequence]!;
     const key = `${kind}/${layer}`;
     const table = this.scores.get(key) ?? { numHeads: 0, sequences: spans.map(() => []) };
     this.scores.set(key, table);
     const heads = table.sequences[block.sequence]!;
     const [rows = 0, width = 1] = block.rows.shape;
     expect(`rows of a block of ${kind}, at least`, 1, rows, rows > 0); // the width of no rows would be that of nothing
-    if (head === heads.length) {
-      heads.push({ rows: 0, width, blocks: [] });
-      table.numHeads = Math.max(table.numHeads, heads.length);
-    }
-    const known = heads[head];
-    if (known === undefined) {
-      throw malformed(`head of ${kind}: expected 0 to ${heads.length}, found ${head}`);
-    }
+    const last = Math.min(heads.length, (queryHeadsOf(this.request) ?? Infinity) - 1);
+    expect(`head of ${kind}`, `0 to ${last}`, head, head >= 0 && head <= last);
+    const known = (heads[head] ??= { rows: 0, width, blocks: [] });
+    table.numHeads = Math.max(table.numHeads, heads.length);
     expect(`first row of ${kind}`, known.rows, block.firstRow, block.firstRow === known.rows);
+    // Weights of an encoder's layers have the rows of the memory.
+    const most = kind === "layerWeights" ? Math.max(span.queryLen, span.kvLen) : span.queryLen;
+    expect(`rows of head ${head} of ${kind}, at most`, most, known.rows + rows, known.rows + rows <= most);
     expect(`width of ${kind}`, known.width, width, width === known.width);
     known.rows += rows;
     known.blocks.push(data);

@@ -107,10 +107,10 @@ describe("an answer that does not hold together", () => {
       return [
         [`${heads} 1 rows: expected 1, found 0`, ofModel(options), []],
         [`${heads} 1 rows: expected 1, found 0`, ofModel(options, [1, 1]), [sequence(0)]],
-        [`${heads} 0 rows: expected 0, found 1`, ofModel(options, [1, 0]), [sequence(0), sequence(1)]],
+        [`malformed answer: rows of head 0 of ${block.name}, at most: expected 0, found 1`, ofModel(options, [1, 0]), [sequence(0), sequence(1)]],
         [`${heads} 1 rows: expected 2, found 0`, ofQuery(options), []],
         [`${heads} 1 rows: expected 2, found 1`, ofQuery(options), [block(0)]],
-        [`${heads} 1 rows: expected 2, found 3`, ofQuery(options), [block(0), block(1), block(2)]],
+        [`malformed answer: head of ${block.name}: expected 0 to 1, found 2`, ofQuery(options), [block(0), block(1), block(2)]],
       ];
     });
     for (const [message, asked, blocks] of cases) {

@@ -36,6 +36,29 @@ test("a block of scores without rows, whose width is anything, is refused", asyn
   assert.throws(() => assembler.add(block), /rows of a block of weights, at least: expected 1, found 0/);
 });
 
+test("scores beyond the rows and heads of the request are refused when they come", async () => {
+  const { Assembler } = await import(url("assembler.js"));
+  const { Tensor } = await import(url("tensor.js"));
+  const query = { shape: [2, 1, 4] };
+  const ofQuery = [{ queryKeyValue: { query, key: { shape: [3, 1, 4] }, value: { shape: [3, 1, 4] } } }, { returnWeights: true }];
+  const ofMemory = [{ hiddenStates: { tensor: { shape: [2, 4] }, memory: { shape: [3, 4] } }, weightsChoice: { layers: [0] } }, {}];
+  const ofBlock = (kind, count, place = {}) =>
+    ({ kind, sequence: 0, layer: 0, head: 0, firstRow: 0, rows: Tensor.fp32(new Float32Array(3 * count), [count, 3]), ...place });
+  for (const [words, asked, ...blocks] of [
+    ["rows of head 0 of weights, at most: expected 2, found 3", ofQuery, ofBlock("weights", 3)],
+    ["rows of head 0 of weights, at most: expected 2, found 3", ofQuery, ofBlock("weights", 2), ofBlock("weights", 1, { firstRow: 2 })],
+    ["head of weights: expected 0 to 0, found 1", ofQuery, ofBlock("weights", 2), ofBlock("weights", 2, { head: 1 })],
+    ["head of weights: expected 0 to 0, found -1", ofQuery, ofBlock("weights", 2, { head: -1 })],
+    ["rows of head 0 of layerWeights, at most: expected 3, found 4", ofMemory, ofBlock("layerWeights", 3), ofBlock("layerWeights", 1, { firstRow: 3 })],
+    ["head of layerWeights: expected 0 to 1, found 2", ofMemory, ofBlock("layerWeights", 3), ofBlock("layerWeights", 3, { head: 2 })],
+  ]) {
+    const assembler = new Assembler(...asked);
+    const last = blocks.pop();
+    blocks.forEach((block) => assembler.add(block));
+    assert.throws(() => assembler.add(last), { code: "INTERNAL", message: `malformed answer: ${words}` });
+  }
+});
+
 test("a block whose width no array has room for is refused", async () => {
   const { Assembler } = await import(url("assembler.js"));
   const { Tensor } = await import(url("tensor.js"));
