@@ -45,9 +45,9 @@ absl::Status CheckLayer(const LayerPicture& layer) {
         layer.name, ": expected weights [", layer.heads.size(), ", ", layer.rows.size(), ", ",
         layer.keys.size(), "] for its heads and tokens, found ", ShapeText(shape)));
   }
-  if (std::max(shape[1], shape[2]) > kMaxTokens) {
+  if (std::max(shape[1], shape[2]) > kMaxPictureTokens) {
     return absl::ResourceExhaustedError(absl::StrCat(layer.name, ": a picture has at most ",
-                                                     kMaxTokens, " rows and keys, found ",
+                                                     kMaxPictureTokens, " rows and keys, found ",
                                                      ShapeText(shape)));
   }
   return CheckWeights(layer);

@@ -96,11 +96,11 @@ absl::Status Choose(const std::vector<int64_t>& layers, const std::vector<int64_
 /// The maximum number of weights in a page or picture.
 inline constexpr int64_t kMaxCells = int64_t{16} << 20;
 /// The maximum number of rows, and of keys.
-inline constexpr int64_t kMaxTokens = 8192;
+inline constexpr int64_t kMaxPictureTokens = 8192;
 
 /// Checks a picture. INVALID_ARGUMENT for a weight outside 0..1 (the text names layer, head, row,
 /// key and value), or if weights do not fit the labels of their rows and keys. RESOURCE_EXHAUSTED
-/// above kMaxTokens or kMaxCells.
+/// above kMaxPictureTokens or kMaxCells.
 absl::Status CheckPicture(const AttentionPicture& picture);
 
 }  // namespace attention

@@ -110,8 +110,8 @@ TEST(PictureTest, SaysHowToStayBelowTheLimit) {
 TEST(PictureTest, TokensAreLimited) {
   AttentionPicture picture;
   picture.sequences.push_back({.name = "sequence 0", .layers = {}});
-  const std::vector<double> weights(kMaxTokens + 1, 0.0);
-  picture.sequences[0].layers.push_back(MadeLayer({weights}, 1, kMaxTokens + 1));
+  const std::vector<double> weights(kMaxPictureTokens + 1, 0.0);
+  picture.sequences[0].layers.push_back(MadeLayer({weights}, 1, kMaxPictureTokens + 1));
   EXPECT_THAT(CheckPicture(picture), StatusIs(absl::StatusCode::kResourceExhausted,
                                               HasSubstr("at most 8192 rows and keys, found "
                                                         "[1, 1, 8193]")));
