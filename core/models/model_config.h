@@ -63,8 +63,9 @@ class ModelConfig {
   /// Returns a number from 1e-30 to 1. It is not 0, since the norms of queries and keys do not
   /// accept 0.
   float Epsilon(Keys keys, double fallback);
-  /// Returns a flag. A null where the default is true is refused: it is false in transformers 4,
-  /// and an error in transformers 5.
+  /// Returns a flag. A null where the default is true is refused, since versions of transformers
+  /// read it differently: most flags are false in 4 and an error in 5, `is_causal` is true in 4 and
+  /// false in 5.
   bool Flag(Keys keys, bool fallback);
   std::string Text(Keys keys, const std::string& fallback);
   /// Returns `count` numbers in `range`; after an error all of them are range.first.
