@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes nginx.conf from nginx.conf.template in the folder of this script, then runs nginx in its place:
 #   EDGE_CERTIFICATE=tls.crt EDGE_KEY=tls.key EDGE_SERVER=127.0.0.1:8001 deploy/edge/start.sh [NGINX-ARGUMENT...]
-# With the argument -t it only checks the configuration. README.md lists the variables.
+# With the argument -t or -T it only checks the configuration. README.md lists the variables.
 set -eu
 PATH=$PATH:/usr/sbin # where Debian has nginx, and the shells of users do not look
 
@@ -105,6 +105,6 @@ fi
 sed "${script#;}" "$(dirname "$0")/nginx.conf.template" >"$EDGE_FOLDER/nginx.conf"
 set -- "$EDGE_NGINX" -e stderr -p "$EDGE_FOLDER/" -c "$EDGE_FOLDER/nginx.conf" -g 'daemon off;' "$@"
 case " $* " in
-  *' -t '*) "$@" ;; # nginx ends at once, and the folder is removed
+  *' -'[?hTtVv]' '*) "$@" ;; # nginx ends at once, and the folder is removed
   *) exec "$@" ;;
 esac

@@ -288,8 +288,10 @@ class Starts(unittest.TestCase):
 
     def test_a_check_leaves_no_folder(self):
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        for program, listen, status in (("true", "8443", 0), ("false", "8443", 1), ("true", "a b", 1)):
-            found = subprocess.run([SOURCE / "deploy/edge/start.sh", "-t"], capture_output=True, text=True,
+        for argument, program, listen, status in (
+            ("-t", "true", "8443", 0), ("-t", "false", "8443", 1), ("-t", "true", "a b", 1), ("-T", "true", "8443", 0), ("-v", "true", "8443", 0),
+        ):
+            found = subprocess.run([SOURCE / "deploy/edge/start.sh", argument], capture_output=True, text=True,
                                    env={**os.environ, "TMPDIR": folder, "EDGE_NGINX": program, "EDGE_LISTEN": listen})
             self.assertEqual((found.returncode, os.listdir(folder)), (status, []), found.stderr)
         subprocess.run([SOURCE / "deploy/edge/start.sh"], check=True, env={**os.environ, "TMPDIR": folder, "EDGE_NGINX": "true"})
