@@ -262,7 +262,7 @@ std::vector<CaseSpec> CachedPrefillCases() {
 }
 
 /// 16k tokens in the cache: groups of four heads, one key/value head for each query head, fewer
-/// key/value heads than most processors have threads, groups of 2, 3 and 16 heads, and kernel
+/// key/value heads than most processors have threads, groups of 2, 3, 8 and 16 heads, and kernel
 /// regression. Then layers of many sequences with short caches.
 std::vector<CaseSpec> DecodeCases() {
   std::vector<CaseSpec> cases;
@@ -273,6 +273,9 @@ std::vector<CaseSpec> DecodeCases() {
     cases.push_back(Decode(storage, 8, 2, 128));
     cases.push_back(Decode(storage, 16, 8, 128));
     cases.push_back(Decode(storage, 24, 8, 128));
+    cases.push_back(Decode(storage, 64, 8, 128));
+    cases.push_back(Decode(storage, 64, 8, 128));
+    cases.back().seq_len = 128;
     cases.push_back(Decode(storage, 32, 2, 128));
     cases.push_back(Decode(storage, 12, 12, 64));
     cases.back().similarity = Similarity::kGaussian;

@@ -12,7 +12,6 @@
 namespace attention {
 namespace {
 
-constexpr int64_t kProbeRows = 4;
 constexpr int64_t kCols = 64;
 
 /// Returns numbers whose sums have other bits when they are added in another order.
@@ -24,13 +23,14 @@ std::vector<Bf16> Operand(int64_t count, int64_t first) {
   return operand;
 }
 
-bool HasItsBits(int64_t depth) {
+/// Returns whether few-row products of so many rows have the bits of oneDNN's.
+bool HasItsBits(int64_t rows, int64_t depth) {
   const KernelRun run;
-  const std::vector<Bf16> a = Operand(kProbeRows * depth, 13);
+  const std::vector<Bf16> a = Operand(rows * depth, 13);
   const std::vector<Bf16> b = Operand(depth * kCols, 29);
-  std::vector<float> multiplied(kProbeRows * kCols, 1.0f / 3);
+  std::vector<float> multiplied(rows * kCols, 1.0f / 3);
   std::vector<float> few_rows = multiplied;
-  FindGemm({.m = kProbeRows,
+  FindGemm({.m = rows,
             .n = kCols,
             .k = depth,
             .lda = depth,
@@ -43,7 +43,7 @@ bool HasItsBits(int64_t depth) {
                                         .operands = FewRowProduct::kBf16Matrix,
                                         .a = a.data(),
                                         .a_stride = depth * 2,
-                                        .rows = kProbeRows,
+                                        .rows = rows,
                                         .b = b.data(),
                                         .b_stride = kCols * 4,
                                         .steps = depth / 2,
@@ -66,9 +66,12 @@ int64_t MatrixTileSteps(int64_t depth) {
 }
 
 bool HasMatrixUnitBits() {
+  // Two rows by vectors, four by the unit.
   static const bool has_its_bits =
       HasMatrixUnit() &&
-      std::ranges::all_of(std::initializer_list<int64_t>{16, 48, 80, 112, 128, 256}, HasItsBits);
+      std::ranges::all_of(
+          std::initializer_list<int64_t>{16, 48, 80, 112, 128, 256},
+          [](int64_t depth) { return HasItsBits(2, depth) && HasItsBits(4, depth); });
   return has_its_bits;
 }
 

@@ -44,9 +44,9 @@ KeyOperands OperandsOf(const QueryTile& tile, bool has_few_rows) {
   return KeyOperands::kExpanded;
 }
 
-/// Whether few-row products of more than kFewRows rows gain with AVX-512, measured on a Zen 4 and a
-/// Zen 5: where they need no f32 copy of bf16 keys, or where the keys and values of a head are too
-/// large for the L2 cache: a Zen 4 gains from 1 MiB on, others from 2 MiB.
+/// Whether few-row products of more than kFewRows rows gain with AVX-512: where they need no f32
+/// copy of bf16 keys, or on AMD's processors where the keys and values of a head are too large for
+/// the L2 cache: a Zen 4 gains from 1 MiB on, a Zen 5 from 2 MiB.
 bool GainsWithAvx512(const QueryTile& tile) {
   const Processor& processor = CurrentAbilities().processor;
   const int64_t large_head_bytes = processor.is_zen3_or_4 ? 1 << 20 : 2 << 20;
@@ -54,9 +54,8 @@ bool GainsWithAvx512(const QueryTile& tile) {
   const int64_t head_bytes = tile.sequence->kv_len() *
                              (tile.plan->depth() + tile.plan->value_width()) *
                              ElementBytes(storage);
-  return !processor.is_intel &&
-         (head_bytes >= large_head_bytes ||
-          (storage == KeyValueStorage::kBf16 && !IsComputeType(*tile.plan, storage)));
+  return (storage == KeyValueStorage::kBf16 && !IsComputeType(*tile.plan, storage)) ||
+         (!processor.is_intel && head_bytes >= large_head_bytes);
 }
 
 /// Whether a matrix unit computes the tile's matrix products.

@@ -3,7 +3,7 @@
 #include "core/kernels/gemm/gemm_cache.h"
 #include "core/kernels/onednn/isa.h"
 #ifndef __aarch64__
-#include "core/kernels/onednn/ukernel_gemm.h"
+#include "core/kernels/onednn/matrix_unit_config.h"
 #endif
 
 namespace attention {

@@ -1,14 +1,13 @@
 #include "core/kernels/onednn/ukernel_gemm.h"
 
-#include <immintrin.h>
 #include <oneapi/dnnl/dnnl_ukernel.h>
 
-#include <array>
 #include <memory>
 #include <vector>
 
 #include "core/kernels/onednn/isa.h"
 #include "core/kernels/onednn/kernel_error.h"
+#include "core/kernels/onednn/matrix_unit_config.h"
 
 namespace attention {
 namespace {
@@ -29,28 +28,6 @@ Types TypesOf(const GemmShape& shape) {
 struct DestroyBrgemm {
   void operator()(dnnl_brgemm_t brgemm) const { dnnl_brgemm_destroy(brgemm); }
 };
-
-/// The configuration of the matrix unit's registers: how many rows and columns each of them has.
-/// All zeros: none, the registers are free. It is all that kernels expect of the unit.
-struct alignas(64) TileConfig {
-  bool operator==(const TileConfig&) const = default;
-  std::array<uint8_t, 64> bytes{};
-};
-
-/// The configuration of this thread's matrix unit.
-thread_local TileConfig current_config;
-
-__attribute__((target("amx-tile"))) void Configure(const TileConfig& config) {
-  _tile_loadconfig(&config);
-  current_config = config;
-}
-
-/// Reads the configuration of this thread's matrix unit from the processor.
-__attribute__((target("amx-tile"))) TileConfig ReadConfig() {
-  TileConfig config;
-  _tile_storeconfig(&config);
-  return config;
-}
 
 // This uses oneDNN's C interface: the C++ one destroys a kernel whose generation failed, which
 // crashes.
@@ -73,16 +50,16 @@ class UkernelGemm final : public Gemm {
     if (HasMatrixUnit()) {
       ReleaseMatrixUnit();
       Check("prepare", dnnl_brgemm_set_hw_context(made));
-      config_ = ReadConfig();
+      config_ = ReadMatrixUnitConfig();
       dnnl_brgemm_release_hw_context();
-      needs_matrix_unit_ = config_ != TileConfig();
+      needs_matrix_unit_ = config_ != MatrixUnitConfig{};
     }
   }
 
   void Run(const void* a, const void* b, void* c) const override {
     static constexpr dnnl_dim_t kNoOffsets[2] = {0, 0};
-    if (needs_matrix_unit_ && current_config != config_) {
-      Configure(config_);
+    if (needs_matrix_unit_) {
+      ConfigureMatrixUnit(config_);
     }
     Check("run", dnnl_brgemm_execute(brgemm_.get(), a, b, kNoOffsets, c, Scratchpad()));
   }
@@ -111,17 +88,10 @@ class UkernelGemm final : public Gemm {
   std::unique_ptr<dnnl_brgemm, DestroyBrgemm> brgemm_;
   size_t scratchpad_bytes_ = 0;
   bool needs_matrix_unit_ = false;
-  TileConfig config_;
+  MatrixUnitConfig config_ = {};
 };
 
 }  // namespace
-
-void ReleaseMatrixUnit() {
-  if (current_config != TileConfig()) {
-    dnnl_brgemm_release_hw_context();
-    current_config = TileConfig();
-  }
-}
 
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape) {
   return std::make_unique<UkernelGemm>(shape);

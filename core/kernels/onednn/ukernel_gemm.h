@@ -11,7 +11,4 @@ namespace attention {
 /// and with shape.int8 has_vnni, of CurrentAbilities().
 std::unique_ptr<Gemm> MakeUkernelGemm(const GemmShape& shape);
 
-/// Frees the registers of the matrix unit on this thread, if a kernel has configured it.
-void ReleaseMatrixUnit();
-
 }  // namespace attention

@@ -6,6 +6,7 @@
 #include "core/kernels/tile/few_row_product_avx512.h"
 #include "core/kernels/tile/few_row_product_matrix_unit.h"
 #include "core/kernels/tile/few_row_product_narrow.h"
+#include "core/kernels/tile/few_row_product_tiles.h"
 #include "core/kernels/tile/tile_kernels.h"
 
 namespace attention {
@@ -35,7 +36,8 @@ inline void MultiplyFewRows(const FewRowProduct& p) {
 #endif
     case FewRowProduct::kBf16Matrix:
 #ifdef __AVX512BF16__
-      return MultiplyAsMatrixUnit(p);
+      // Vectors are as fast for two rows, and faster for one.
+      return p.rows > 2 && HasMatrixUnit() ? MultiplyByMatrixUnit(p) : MultiplyAsMatrixUnit(p);
 #else
       return;  // a processor with a matrix unit has AVX512_BF16
 #endif

@@ -1,5 +1,5 @@
-// Few-row products of bf16 with the bits of a matrix unit (AMX), by vector instructions. Decoding
-// uses them where larger products use the matrix unit, so that both agree to the last bit.
+// Few-row products of bf16 with the bits of a matrix unit (AMX), by vector instructions. One and
+// two rows use them where larger products use the matrix unit, so that both agree to the last bit.
 #pragma once
 
 #ifdef __AVX512BF16__
@@ -83,13 +83,8 @@ inline void MatrixUnitRows(const FewRowProduct& p, const SplitRows& a, int64_t s
       MatrixUnitRectangle<kRows, 8>(p, a, step, {row, col});
     }
   }
-  if constexpr (kRows <= 2) {
-    for (; col + 64 <= p.cols; col += 64) {
-      MatrixUnitRectangle<kRows, 4>(p, a, step, {row, col});
-    }
-  }
-  for (; col + 32 <= p.cols; col += 32) {
-    MatrixUnitRectangle<kRows, 2>(p, a, step, {row, col});
+  for (; col + 64 <= p.cols; col += 64) {
+    MatrixUnitRectangle<kRows, 4>(p, a, step, {row, col});
   }
   for (; col < p.cols; col += 16) {
     MatrixUnitRectangle<kRows, 1>(p, a, step, {row, col});
@@ -114,18 +109,12 @@ inline void MultiplyAsMatrixUnit(const FewRowProduct& p) {
     for (int64_t row = 0; row < p.rows; ++row) {
       SplitPairs(static_cast<const char*>(p.a) + row * p.a_stride + step * 4, p.tile_steps, a[row]);
     }
-    for (int64_t row = 0; row < p.rows;) {
-      const int64_t left = p.rows - row;
-      if (left >= 4) {
-        MatrixUnitRows<4>(p, a, step, row);
-        row += 4;
-      } else if (left >= 2) {
-        MatrixUnitRows<2>(p, a, step, row);
-        row += 2;
-      } else {
-        MatrixUnitRows<1>(p, a, step, row);
-        row += 1;
-      }
+    int64_t row = 0;
+    for (; row + 2 <= p.rows; row += 2) {
+      MatrixUnitRows<2>(p, a, step, row);
+    }
+    if (row < p.rows) {
+      MatrixUnitRows<1>(p, a, step, row);
     }
   }
 }

@@ -145,7 +145,7 @@ TEST(KernelRunTest, AttentionAndLayersLeaveTheMatrixUnitFree) {
     GTEST_SKIP() << "skipped AMX: no matrix unit in use";
   }
   for (const Similarity similarity : {Similarity::kDotProduct, Similarity::kLinear}) {
-    for (const int64_t rows : {1, 300}) {
+    for (const int64_t rows : {1, 3, 300}) {
       AttentionProblem problem(7, Dtype::kBf16, {rows, 300, 4, 2, 64, 64},
                                {.similarity = similarity});
       RunAlone(problem);

@@ -34,6 +34,7 @@ class FewRowProductTest : public InstructionSetTest {
     const GuardedArray<A> guarded_a(a);
     const GuardedArray<B> guarded_b(b);
     const int64_t together = 4 / static_cast<int64_t>(sizeof(B));
+    const KernelRun run;  // of several rows by a matrix unit
     std::vector<C> result;
     for (const Processor& processor : kProcessors) {
       GuardedArray<C> c(std::vector<C>(x.rows * x.cols, C{1}));
@@ -228,15 +229,18 @@ TEST_P(FewRowProductTest, AMatrixUnitTakesSubnormalNumbersForZero) {
   if (!GetParam().has_bf16) {
     GTEST_SKIP() << "its kernels take no bf16 operands";
   }
-  const Extents x{1, 32, 16};
-  const auto sum_of = [&](float a, float b) {
-    const Packed<Bf16> packed = Pack<Bf16>(x, [&](int64_t) { return ToBf16(b); });
-    return Multiply<float>(FewRowProduct::kBf16Matrix, x, std::vector<Bf16>(32, ToBf16(a)),
-                           packed.packed, false);
-  };
-  EXPECT_EQ(sum_of(0x1p-70f, 0x1p-70f), std::vector<float>(16, 0.0f));   // the products
-  EXPECT_EQ(sum_of(0x1p-130f, 0x1p100f), std::vector<float>(16, 0.0f));  // the elements
-  EXPECT_EQ(sum_of(0x1p-60f, 0x1p-60f), std::vector<float>(16, 0x1p-115f));
+  for (const int64_t rows : {1, 3}) {  // by vectors; by the unit itself, where there is one
+    const Extents x{rows, 32, 16};
+    const auto sum_of = [&](float a, float b) {
+      const Packed<Bf16> packed = Pack<Bf16>(x, [&](int64_t) { return ToBf16(b); });
+      return Multiply<float>(FewRowProduct::kBf16Matrix, x, std::vector<Bf16>(rows * 32, ToBf16(a)),
+                             packed.packed, false);
+    };
+    const auto all = [rows](float sum) { return std::vector<float>(rows * 16, sum); };
+    EXPECT_EQ(sum_of(0x1p-70f, 0x1p-70f), all(0));   // the products
+    EXPECT_EQ(sum_of(0x1p-130f, 0x1p100f), all(0));  // the elements
+    EXPECT_EQ(sum_of(0x1p-60f, 0x1p-60f), all(0x1p-115f));
+  }
   const volatile float smallest = 0x1p-126f;  // the caller's own numbers stay what they were
   EXPECT_GT(smallest / 2, 0.0f);
 }
