@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tests/core/fuzz/fuzz_answer.h"
 #include "tests/core/fuzz/fuzz_problem.h"
 #include "tests/core/fuzz/fuzz_tolerance.h"
@@ -38,16 +39,18 @@ bool IsClose(const std::vector<double>& actual, const std::vector<double>& expec
   return difference < negligible || (count < 1024 && difference <= 4 * tolerance * size);
 }
 
-bool AreClose(const std::vector<double>& actual, const std::vector<double>& expected,
-              double tolerance) {
+/// Returns what was expected and found where a number differs by more than `tolerance`, relative to
+/// what is expected if that exceeds 1. Empty if none does.
+std::string FirstDifference(const std::vector<double>& actual, const std::vector<double>& expected,
+                            double tolerance) {
   for (size_t i = 0; i < actual.size(); ++i) {
     const double bound = tolerance * std::max(1.0, std::abs(expected[i]));
     if (actual[i] != expected[i] && !(std::abs(actual[i] - expected[i]) <= bound) &&
         !std::isnan(expected[i])) {
-      return false;
+      return absl::StrFormat("expected %.9g, within %g, found %.9g", expected[i], bound, actual[i]);
     }
   }
-  return true;
+  return "";
 }
 
 /// NaN equals NaN: its sign and payload mean nothing.
@@ -127,9 +130,12 @@ std::string Compare(const FuzzCase& c, const FuzzProblem& problem, const Answer&
     return absl::StrCat("weights: expected a relative L2 error of at most ", weights_tolerance,
                         ", found ", reference::RelativeL2(answer.weights, expected.weights));
   }
-  if (!answer.log_sum_exp.empty() &&
-      !AreClose(answer.log_sum_exp, expected.log_sum_exp, LogSumExpToleranceOf(c))) {
-    return "log_sum_exp: expected that of the reference, found another";
+  if (!answer.log_sum_exp.empty()) {
+    const std::string difference =
+        FirstDifference(answer.log_sum_exp, expected.log_sum_exp, LogSumExpToleranceOf(c));
+    if (!difference.empty()) {
+      return absl::StrCat("log_sum_exp: ", difference);
+    }
   }
   if ((c.weights != 0 && !AreSame(answer.weights, alone.weights)) ||
       !AreSame(answer.top_weights, alone.top_weights) ||
@@ -155,9 +161,9 @@ std::string CompareMerged(const FuzzCase& c, const FuzzProblem& problem,
     return absl::StrCat("output: expected that of merged parts of the keys to agree, found an ",
                         "error of ", reference::RelativeL2(merged->output, expected.output));
   }
-  return AreClose(merged->log_sum_exp, expected.log_sum_exp, LogSumExpToleranceOf(c))
-             ? ""
-             : "log_sum_exp: expected that of merged parts of the keys to agree, found another";
+  const std::string difference =
+      FirstDifference(merged->log_sum_exp, expected.log_sum_exp, LogSumExpToleranceOf(c));
+  return difference.empty() ? "" : absl::StrCat("log_sum_exp of merged parts: ", difference);
 }
 
 }  // namespace

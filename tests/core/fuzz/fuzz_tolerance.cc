@@ -97,7 +97,11 @@ double LogSumExpToleranceOf(const FuzzCase& c) {
   if (MultipliesBf16(c) || IsBf16Layer(c)) {
     return 2e-1;
   }
-  return IsOf8Bits(c) || (c.cache > 1 && IsPrepared(c)) ? 1e-2 : 1e-5;
+  if (IsOf8Bits(c) || (c.cache > 1 && IsPrepared(c))) {
+    return 1e-2;
+  }
+  // A score and the ALiBi of a far key, both large, may cancel.
+  return c.scale == 4 && c.alibi != 0 ? 1e-4 : 1e-5;
 }
 
 }  // namespace attention
