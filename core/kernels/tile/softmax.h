@@ -249,22 +249,32 @@ inline float SoftmaxTileRow(const SoftmaxTile& tile, int64_t r, RowPart ahead, T
   return result.max_ahead;
 }
 
+/// SoftmaxTileRow in the way that is fastest on the processor.
+template <typename Exp2, typename Target>
+inline float SoftmaxRow(const SoftmaxTile& tile, int64_t r, RowPart ahead, Target&& target) {
+#ifdef __AVX512F__
+  if (tile.processor.is_intel) {
+    return SoftmaxTileRow<OnIntel<Exp2>>(tile, r, ahead, target);
+  }
+#endif
+  return SoftmaxTileRow<Exp2>(tile, r, ahead, target);
+}
+
 inline float ProbabilitiesOfRow(const SoftmaxTile& tile, int64_t r, RowPart ahead) {
 #ifdef __AVX512BF16__
   if (tile.bf16_probabilities != nullptr) {
-    const ToBf16 target{tile.bf16_probabilities + r * tile.stride};
-    return tile.processor.is_intel ? SoftmaxTileRow<Exp2Degree3OnIntel>(tile, r, ahead, target)
-                                   : SoftmaxTileRow<Exp2Degree3>(tile, r, ahead, target);
+    return SoftmaxRow<Exp2Degree3>(tile, r, ahead,
+                                   ToBf16{tile.bf16_probabilities + r * tile.stride});
   }
 #endif
   float* row = tile.scores + r * tile.stride;
   if (tile.value_scales != nullptr) {
     ToScaledFloats target{row, tile.value_scales};
-    const float max_ahead = SoftmaxTileRow<Exp2Degree3>(tile, r, ahead, target);
+    const float max_ahead = SoftmaxRow<Exp2Degree3>(tile, r, ahead, target);
     tile.largest[r] = target.Largest();
     return max_ahead;
   }
-  return SoftmaxTileRow<Exp2Degree5>(tile, r, ahead, ToFloats{row});
+  return SoftmaxRow<Exp2Degree5>(tile, r, ahead, ToFloats{row});
 }
 
 /// The maximum of a row is found so many rows before its probabilities: the processor overlaps this

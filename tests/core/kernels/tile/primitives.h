@@ -10,9 +10,10 @@ using MapFloats = void (*)(const float* source, int64_t count, float* target);
 
 struct VectorPrimitives {
   MapFloats exp;
-  MapFloats power_of_two;                           // the degree that f32 takes
-  MapFloats rough_power_of_two;                     // the degree that bf16 takes
-  MapFloats rough_power_of_two_on_intel = nullptr;  // the same; AVX-512 only
+  MapFloats power_of_two;                     // the degree that f32 takes
+  MapFloats rough_power_of_two;               // the degree that bf16 takes
+  MapFloats power_of_two_on_intel = nullptr;  // AVX-512 only, as the next
+  MapFloats rough_power_of_two_on_intel = nullptr;
   MapFloats tanh;
   MapFloats erf;
   /// For a multiple of 16 of them: target[i] = the larger of a[i] and b[i], b[i] where one of them

@@ -35,10 +35,15 @@ constexpr VectorPrimitives MakePrimitives() {
             MapVectors(source, count, target, [](Vec x) { return PowerOfTwo<Exp2Degree3>(x); });
           },
 #ifdef __AVX512F__
+      .power_of_two_on_intel =
+          [](const float* source, int64_t count, float* target) {
+            MapVectors(source, count, target,
+                       [](Vec x) { return PowerOfTwo<OnIntel<Exp2Degree5>>(x); });
+          },
       .rough_power_of_two_on_intel =
           [](const float* source, int64_t count, float* target) {
             MapVectors(source, count, target,
-                       [](Vec x) { return PowerOfTwo<Exp2Degree3OnIntel>(x); });
+                       [](Vec x) { return PowerOfTwo<OnIntel<Exp2Degree3>>(x); });
           },
 #endif
       .tanh =

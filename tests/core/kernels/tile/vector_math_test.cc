@@ -210,13 +210,18 @@ TEST(PowerOfTwoOnIntelTest, HasTheBitsOfTheOtherWay) {
   numbers.insert(numbers.end(), {-0.0f, -1e6f, Limits::lowest(), -Limits::infinity()});
   int sets = 0;
   for (const InstructionSet& set : InstructionSets()) {
-    const MapFloats on_intel = set.primitives->rough_power_of_two_on_intel;
-    if (on_intel == nullptr || !set.in_processor) {
+    const VectorPrimitives& primitives = *set.primitives;
+    if (primitives.power_of_two_on_intel == nullptr || !set.in_processor) {
       continue;
     }
     ++sets;
-    EXPECT_EQ(Map(on_intel, numbers), Map(set.primitives->rough_power_of_two, numbers)) << set.name;
-    EXPECT_TRUE(std::isnan(Map(on_intel, {Limits::quiet_NaN()}).front())) << set.name;
+    const std::pair<MapFloats, MapFloats> pairs[] = {
+        {primitives.power_of_two_on_intel, primitives.power_of_two},
+        {primitives.rough_power_of_two_on_intel, primitives.rough_power_of_two}};
+    for (const auto& [on_intel, other] : pairs) {
+      EXPECT_EQ(Map(on_intel, numbers), Map(other, numbers)) << set.name;
+      EXPECT_TRUE(std::isnan(Map(on_intel, {Limits::quiet_NaN()}).front())) << set.name;
+    }
   }
   if (sets == 0) {
     GTEST_SKIP() << "the processor has no AVX-512";
