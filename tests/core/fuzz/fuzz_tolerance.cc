@@ -97,7 +97,11 @@ double LogSumExpToleranceOf(const FuzzCase& c) {
   if (MultipliesBf16(c) || IsBf16Layer(c)) {
     return 2e-1;
   }
-  if (IsOf8Bits(c) || (c.cache > 1 && IsPrepared(c))) {
+  // The keys of an 8-bit cache are rounded to f32 after their scale: near the edge of a triangle
+  // that is much of a weight, and the only one of a row may lie there.
+  const bool is_near_edge =
+      c.cache == 3 && static_cast<Similarity>(c.similarity) == Similarity::kTriangular;
+  if (IsOf8Bits(c) || (c.cache > 1 && IsPrepared(c)) || is_near_edge) {
     return 1e-2;
   }
   // A score and the ALiBi of a far key, both large, may cancel.
