@@ -16,8 +16,8 @@
 namespace attention {
 namespace {
 
-// Behind a large sink all numbers may be smaller than those of f32: beyond 2^128 it hides all keys.
-// Numbers of f16 below 2^-14 are multiples of 2^-24.
+// Behind a large sink all weights may be smaller than the numbers of f32: beyond 2^128 it hides all
+// keys. Numbers of f16 below 2^-14 are multiples of 2^-24.
 constexpr double kNegligible = 8 * std::numeric_limits<float>::min();
 constexpr double kNegligibleF16 = 0x1p-24;
 
@@ -111,7 +111,8 @@ std::string Compare(const FuzzCase& c, const FuzzProblem& problem, const Answer&
                     const Answer& alone, const reference::AttentionResult& expected) {
   const std::vector<double> output = ToDoubles(answer.output);
   const double tolerance = ToleranceOf(c, problem.output_dtype());
-  const double negligible = problem.output_dtype() == Dtype::kF16 ? kNegligibleF16 : kNegligible;
+  const double negligible = std::max(problem.output_dtype() == Dtype::kF16 ? kNegligibleF16 : 0,
+                                     kNegligible * std::max(1.0, ValueSize(c)));
   if (!IsClose(output, expected.output, tolerance, ValueSize(c), negligible)) {
     return absl::StrCat("output: expected a relative L2 error of at most ", tolerance, ", found ",
                         reference::RelativeL2(output, expected.output));
