@@ -77,18 +77,19 @@ inline void MultiplyByMatrixUnit(const FewRowProduct& p) {
     SetRegister(b, p.tile_steps, 64, config);
   }
   ConfigureMatrixUnit(config);
-  const int64_t cached_tiles = narrow::kCachedBytes / (p.tile_steps * p.b_stride);
-  const int64_t cached_steps = (cached_tiles > 0 ? cached_tiles : 1) * p.tile_steps;
-  // Where the registers hold all columns, nothing is read twice, and their sums stay in them.
-  const int64_t range_steps = p.cols <= 64 ? p.steps : cached_steps;
+  // The sums of up to 64 columns stay in the registers for all steps. Wider b is read a tile at a
+  // time, in the order of memory.
+  const bool is_wide = p.cols > 64;
+  const int64_t range_steps = is_wide ? p.tile_steps : p.steps;
+  const int64_t ahead_bytes = is_wide ? range_steps * p.b_stride : narrow::kCachedBytes;
   for (int64_t step = 0; step < p.steps; step += range_steps) {
-    const int64_t end = p.steps - step < range_steps ? p.steps : step + range_steps;
+    const int64_t end = step + range_steps;
     int64_t col = 0;
     for (; col + 64 <= p.cols; col += 64) {
-      MultiplyTiles<4>(p, step, end, col, cached_steps * p.b_stride);
+      MultiplyTiles<4>(p, step, end, col, ahead_bytes);
     }
     for (; col < p.cols; col += 16) {
-      MultiplyTiles<1>(p, step, end, col, cached_steps * p.b_stride);
+      MultiplyTiles<1>(p, step, end, col, ahead_bytes);
     }
   }
 }

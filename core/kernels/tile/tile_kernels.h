@@ -225,10 +225,12 @@ inline constexpr int64_t kFewRows = 8;
 struct FewRowProduct {
   enum Operands {
     kF32,
-    kF32Bf16,     // a is f32, b is bf16
-    kBf16,        // needs AVX512_BF16
-    kBf16Matrix,  // bf16, with the bits of a matrix unit; needs AVX512_BF16
-    kInt8,        // a is u8, b is s8, c is int32; c is f32 with all others
+    kF32Bf16,  // a is f32, b is bf16
+    kBf16,     // needs AVX512_BF16
+    // bf16, with the bits of a matrix unit; needs AVX512_BF16. It may configure the unit, so a
+    // KernelRun must live.
+    kBf16Matrix,
+    kInt8,  // a is u8, b is s8, c is int32; c is f32 with all others
   };
 
   const Processor& processor;

@@ -1,6 +1,7 @@
 // Few-row products on every instruction set that has them, and for every processor that they are
 // tuned for: the bits of plain chains of multiply-adds in the order of k, exact integers, guard
 // pages behind.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -24,37 +25,58 @@ struct Extents {
 /// Small odd fractions, different everywhere.
 float Number(int64_t i) { return static_cast<float>((i * 7919 + 13) % 1021 - 510) / 64.0f; }
 
+/// Returns `dense` [rows, ...] with `gap` elements `between` its rows.
+template <typename T>
+std::vector<T> Apart(const std::vector<T>& dense, int64_t rows, int64_t gap, T between) {
+  const int64_t width = std::ssize(dense) / rows;
+  std::vector<T> apart(rows * (width + gap) - gap, between);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy_n(dense.begin() + r * width, width, apart.begin() + r * (width + gap));
+  }
+  return apart;
+}
+
 class FewRowProductTest : public InstructionSetTest {
  protected:
-  /// c[rows, cols], which begins as ones, after one product; rows of a and c lie apart. The bits
-  /// are those of every processor.
+  /// c[rows, cols], which begins as ones, after one product; the rows of a, b and c lie apart. The
+  /// bits are those of every processor.
   template <typename C, typename A, typename B>
   std::vector<C> Multiply(FewRowProduct::Operands operands, const Extents& x,
                           const std::vector<A>& a, const std::vector<B>& b, bool accumulate) const {
-    const GuardedArray<A> guarded_a(a);
-    const GuardedArray<B> guarded_b(b);
+    constexpr int64_t kGap = 16;
     const int64_t together = 4 / static_cast<int64_t>(sizeof(B));
+    const int64_t steps = x.depth / together;
+    const GuardedArray<A> guarded_a(Apart(a, x.rows, kGap, a.back()));
+    const GuardedArray<B> guarded_b(Apart(b, steps, kGap * together, b.back()));
     const KernelRun run;  // of several rows by a matrix unit
     std::vector<C> result;
     for (const Processor& processor : kProcessors) {
-      GuardedArray<C> c(std::vector<C>(x.rows * x.cols, C{1}));
+      const std::vector<C> ones(x.rows * x.cols, C{1});
+      GuardedArray<C> c(Apart(ones, x.rows, kGap, C{7}));
       kernels().few_row_product({.processor = processor,
                                  .operands = operands,
                                  .a = guarded_a.data(),
-                                 .a_stride = x.depth * static_cast<int64_t>(sizeof(A)),
+                                 .a_stride = (x.depth + kGap) * static_cast<int64_t>(sizeof(A)),
                                  .rows = x.rows,
                                  .b = guarded_b.data(),
-                                 .b_stride = x.cols * 4,
-                                 .steps = x.depth / together,
+                                 .b_stride = (x.cols + kGap) * 4,
+                                 .steps = steps,
                                  .cols = x.cols,
                                  .tile_steps = MatrixTileSteps(x.depth),
                                  .c = c.data(),
-                                 .c_stride = x.cols * static_cast<int64_t>(sizeof(C)),
+                                 .c_stride = (x.cols + kGap) * static_cast<int64_t>(sizeof(C)),
                                  .accumulate = accumulate});
-      result = result.empty() ? c.ToVector() : result;
-      EXPECT_EQ(std::memcmp(c.data(), result.data(), result.size() * sizeof(C)), 0)
+      const std::vector<C> apart = c.ToVector();
+      std::vector<C> dense;
+      for (int64_t r = 0; r < x.rows; ++r) {
+        const auto row = apart.begin() + r * (x.cols + kGap);
+        dense.insert(dense.end(), row, row + x.cols);
+      }
+      result = result.empty() ? dense : result;
+      EXPECT_EQ(std::memcmp(dense.data(), result.data(), result.size() * sizeof(C)), 0)
           << x.rows << " x " << x.depth << " x " << x.cols << ", processor "
           << &processor - kProcessors;
+      EXPECT_EQ(apart, Apart(dense, x.rows, kGap, C{7})) << "written between the rows of c";
     }
     return result;
   }
@@ -210,8 +232,8 @@ TEST_P(FewRowProductTest, Bf16HasTheBitsOfAMatrixUnitWhereItIsAsked) {
   if (!GetParam().has_bf16) {
     GTEST_SKIP() << "its kernels take no bf16 operands";
   }
-  for (const int64_t depth : {32, 48, 80, 128, 144, 256}) {
-    for (const int64_t cols : {16, 48, 64, 144, 512}) {
+  for (const int64_t depth : {32, 48, 72, 80, 128, 144, 256}) {
+    for (const int64_t cols : {16, 48, 64, 80, 144, 512}) {
       for (int64_t rows = 1; rows <= 8; ++rows) {
         const Extents x{rows, depth, cols};
         const std::vector<Bf16> a = Bf16RowsOfA(x);
