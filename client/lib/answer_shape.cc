@@ -24,13 +24,12 @@ absl::Status CheckNumber(absl::string_view what, int64_t expected, int64_t found
 }
 
 /// Checks that each sequence has a table of its rows, [heads, rows, columns...], if any is wanted.
-absl::Status CheckTables(const char* kind, bool is_wanted, const AnswerSpans& spans,
+absl::Status CheckTables(const char* kind, bool is_wanted, const AnswerSpans& spans, int64_t heads,
                          const Shape& columns, const std::vector<const Tensor*>& tables) {
   RETURN_IF_ERROR(CheckNumber(absl::StrCat("tables of ", kind), is_wanted ? std::ssize(spans) : 0,
                               std::ssize(tables)));
   for (size_t i = 0; i < tables.size(); ++i) {
-    RETURN_IF_ERROR(
-        CheckShape(kind, {kAnyExtent, spans[i].query_len}, columns, tables[i]->shape()));
+    RETURN_IF_ERROR(CheckShape(kind, {heads, spans[i].query_len}, columns, tables[i]->shape()));
   }
   return absl::OkStatus();
 }
@@ -75,10 +74,14 @@ absl::Status CheckShape(const char* what, const Shape& leading, const Shape& row
                          ShapeText(found));
 }
 
+int64_t QueryHeads(const AttendRequest& request) {
+  const auto* input = std::get_if<QueryKeyValueInput>(&request.input);
+  return input == nullptr ? kAnyExtent : input->query->shape().rbegin()[1];
+}
+
 AnswerRows AnswerRowsOf(const AttendRequest& request) {
   if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input)) {
-    const Shape& query = input->query->shape();
-    return {input->query->dtype(), {query[query.size() - 2], input->value->shape().back()}};
+    return {input->query->dtype(), {QueryHeads(request), input->value->shape().back()}};
   }
   const auto* input = std::get_if<HiddenStatesInput>(&request.input);
   const bool are_logits =
@@ -105,12 +108,13 @@ absl::Status CheckAnswer(const AttendRequest& request, const AttendResult& resul
                               std::ssize(result.tokens)));
   RETURN_IF_ERROR(CheckShape("output", LeadingExtents(request, *spans), AnswerRowsOf(request).shape,
                              result.output.shape()));
-  RETURN_IF_ERROR(CheckTables("weights", options.return_weights(), *spans, {kAnyExtent},
+  const int64_t heads = QueryHeads(request);
+  RETURN_IF_ERROR(CheckTables("weights", options.return_weights(), *spans, heads, {kAnyExtent},
                               PointersTo(result.weights)));
-  RETURN_IF_ERROR(CheckTables("log_sum_exp", options.return_log_sum_exp(), *spans, {},
+  RETURN_IF_ERROR(CheckTables("log_sum_exp", options.return_log_sum_exp(), *spans, heads, {},
                               PointersTo(result.log_sum_exp)));
-  RETURN_IF_ERROR(
-      CheckTables("top_weights", options.weights_top_k() > 0, *spans, {kAnyExtent}, largest));
+  RETURN_IF_ERROR(CheckTables("top_weights", options.weights_top_k() > 0, *spans, heads,
+                              {kAnyExtent}, largest));
   return CheckLayers(request.weights_choice, std::ssize(*spans), result.layer_weights);
 }
 

@@ -17,6 +17,10 @@ struct AnswerRows {
   Shape shape = {kAnyExtent};
 };
 
+/// Returns the number of heads of query_key_value; kAnyExtent for other requests, which do not tell
+/// it. REQUIRES: SequencesOf accepts `request`.
+int64_t QueryHeads(const AttendRequest& request);
+
 /// Returns the dtype and the rows of the output that `request` asks for.
 AnswerRows AnswerRowsOf(const AttendRequest& request);
 

@@ -64,10 +64,7 @@ absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& req
   } else {
     RETURN_IF_ERROR(assembler.LayOut(request));
   }
-  if (const auto* input = std::get_if<QueryKeyValueInput>(&request.input); has_output && input) {
-    const Shape& shape = input->query->shape();
-    assembler.query_heads_ = shape[shape.size() - 2];
-  }
+  assembler.query_heads_ = has_output ? std::max<int64_t>(0, QueryHeads(request)) : 0;
   return assembler;
 }
 

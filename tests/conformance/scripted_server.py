@@ -110,6 +110,7 @@ class ScriptedServer(grpc.GenericRpcHandler):
     refuse CODE          answers each action on an open session with that code
     without FIELD        leaves a field out of its answers: output, summary, usage, ..., or all blocks of a stream of that name
     with FIELD           sends scores, rows or the largest logits that nobody asked for
+    lone FIELD           sends the scores of that name of the first head only
     empty top_logits     sends the largest logits, which nobody asked for, without any
     torn                 has a token without a text
     huge                 has a block so wide that the answer fits into no memory
@@ -211,16 +212,18 @@ class ScriptedServer(grpc.GenericRpcHandler):
     def _scores(self, asked, step, head=None):
         """The scores that were asked for, of two rows and two keys: tables of two heads, or of one."""
 
-        def table(*columns, dtype=1):
-            size = 4 * math.prod((2, *columns))
+        def table(kind, *columns, dtype=1):
+            heads, size = 1 if step == f"lone {kind}" else 2, 4 * math.prod((2, *columns))
             if head is None:
-                return {"dtype": dtype, "shape": [2, 2, *columns], "data": OUTPUT[: 2 * size]}
+                return {"dtype": dtype, "shape": [heads, 2, *columns], "data": OUTPUT[: heads * size]}
             return {"dtype": dtype, "shape": [2, *columns], "data": OUTPUT[head * size :][:size]}
 
         options = asked.options
         wanted = {"weights": options.return_weights, "log_sum_exp": options.return_log_sum_exp, "top_weights": options.weights_top_k}
-        tables = {"weights": table(2), "log_sum_exp": table(), "top_weights": {"weights": table(1), "keys": table(1, dtype=5)}}
-        return {kind: tables[kind] for kind in tables if (wanted[kind] or step == f"with {kind}") and step != f"without {kind}"}
+        left_out = {kind: (f"without {kind}", f"lone {kind}" if head == 1 else None) for kind in wanted}
+        top = {"weights": table("top_weights", 1), "keys": table("top_weights", 1, dtype=5)}
+        tables = {"weights": table("weights", 2), "log_sum_exp": table("log_sum_exp"), "top_weights": top}
+        return {kind: tables[kind] for kind in tables if (wanted[kind] or step == f"with {kind}") and step not in left_out[kind]}
 
     def _whole(self, asked, step):
         answer = {"summary": {}, **{kind: [table] for kind, table in self._scores(asked, step).items()}}

@@ -171,6 +171,31 @@ TEST_F(StreamAssemblerTest, AWholeAnswerHasThePartsOfItsRequest) {
   expect("number of lists of tokens: expected 0, found 1");
 }
 
+TEST_F(StreamAssemblerTest, AWholeAnswerHasTheHeadsOfItsQuery) {
+  const Tensor query = Filled({3, 2, 4}, 1.0f);
+  AttendRequest request;
+  request.input = QueryKeyValueInput{&query, &query, &query};
+  request.options.set_return_weights(true);
+  request.options.set_return_log_sum_exp(true);
+  request.options.set_weights_top_k(1);
+  AttendResult result;
+  result.output = Filled({3, 2, 4}, 1.0f);
+  result.weights.push_back(Filled({1, 3, 3}, 1.0f));
+  result.log_sum_exp.push_back(Filled({4, 3}, 1.0f));
+  result.top_weights.push_back({Filled({3, 3, 1}, 1.0f), {}});
+  const auto expect = [&](absl::string_view text) {
+    EXPECT_THAT(CheckAnswer(request, result),
+                StatusIs(absl::StatusCode::kInternal, absl::StrCat("malformed answer: ", text)));
+  };
+  expect("weights: expected [2, 3, any], found [1, 3, 3]");
+  result.weights[0] = Filled({2, 3, 3}, 1.0f);
+  expect("log_sum_exp: expected [2, 3], found [4, 3]");
+  result.log_sum_exp[0] = Filled({2, 3}, 1.0f);
+  expect("top_weights: expected [2, 3, any], found [3, 3, 1]");
+  result.top_weights[0].weights = Filled({2, 3, 1}, 1.0f);
+  EXPECT_THAT(CheckAnswer(request, result), IsOk());
+}
+
 TEST_F(StreamAssemblerTest, MissesRowsThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
   EXPECT_THAT(
