@@ -45,7 +45,8 @@ class AttentionClient {
   /// sent and once when it is received.
   absl::StatusOr<AttendResult> Attend(const AttendRequest& request);
 
-  /// Passes the answer, with the same bits, to `sink` block by block.
+  /// Passes the answer, with the same bits, to `sink` block by block. INTERNAL, whether joined or
+  /// not, for a block that does not follow the one before it, and when rows are missing at the end.
   absl::StatusOr<AttendResult> AttendStream(const AttendRequest& request, const StreamSink& sink);
 
   /// Calls ModelInfer of the Open Inference Protocol, of this server or another that implements it.

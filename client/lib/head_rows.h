@@ -1,4 +1,4 @@
-// The rows of the heads of one sequence, joined from blocks.
+// The rows of the heads of one sequence, joined from blocks, or counted.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,9 @@ class HeadRows {
   struct Block {
     int64_t head = 0;
     int64_t first_row = 0;
+    int64_t rows = 0;
     int64_t width = 0;  // elements of a row
+    /// The elements of the rows; empty where they are only counted.
     std::span<const T> elements;
   };
 
@@ -36,50 +38,53 @@ class HeadRows {
     if (block.head == num_heads()) {
       heads_.emplace_back();
     }
-    std::vector<T>& head = heads_[block.head];
-    const int64_t rows = block.width == 0 ? block.first_row : std::ssize(head) / block.width;
-    if (block.first_row != rows) {
-      return Wrong("first row of a block of ", what, rows, block.first_row);
+    Head& head = heads_[block.head];
+    if (block.first_row != head.rows) {
+      return Wrong("first row of a block of ", what, head.rows, block.first_row);
     }
-    head.insert(head.end(), block.elements.begin(), block.elements.end());
+    head.rows += block.rows;
+    head.elements.insert(head.elements.end(), block.elements.begin(), block.elements.end());
     return absl::OkStatus();
   }
 
   int64_t num_heads() const { return std::ssize(heads_); }
   /// Returns the number of rows of the first head.
-  int64_t num_rows() const {
-    return heads_.empty() || WidthOr(0) == 0 ? 0 : std::ssize(heads_[0]) / *width_;
-  }
+  int64_t num_rows() const { return heads_.empty() ? 0 : heads_[0].rows; }
   /// Returns the width of a row; `absent` if no block has come.
   int64_t WidthOr(int64_t absent) const { return width_.value_or(absent); }
 
-  /// Returns an error unless the blocks are [num_heads, rows, width]. REQUIRES: num_heads is at
-  /// least num_heads().
+  /// Returns an error unless each of `num_heads` heads has `rows`. REQUIRES: num_heads is at least
+  /// num_heads().
   absl::Status CheckWhole(int64_t num_heads, int64_t rows, const char* what) const {
-    const int64_t expected = rows * WidthOr(1);  // without a block at least one for each row
     for (int64_t h = 0; h < num_heads; ++h) {
-      const int64_t received = h < std::ssize(heads_) ? std::ssize(heads_[h]) : 0;
-      if (received != expected) {
-        return Wrong("elements of a head of ", what, expected, received);
+      const int64_t received = h < std::ssize(heads_) ? heads_[h].rows : 0;
+      if (received != rows) {
+        return Wrong("rows of a head of ", what, rows, received);
       }
     }
     return absl::OkStatus();
   }
 
-  /// Writes the rows of all heads to `target`. REQUIRES: CheckWhole was OK.
+  /// Writes the rows of all heads to `target`. REQUIRES: they were not only counted, and CheckWhole
+  /// was OK.
   void Join(T* target) const {
-    for (const std::vector<T>& head : heads_) {
-      target = std::copy(head.begin(), head.end(), target);
+    for (const Head& head : heads_) {
+      target = std::copy(head.elements.begin(), head.elements.end(), target);
     }
   }
 
  private:
+  struct Head {
+    int64_t rows = 0;
+    std::vector<T> elements;
+  };
+
   static absl::Status Wrong(const char* before, const char* after, int64_t expected,
                             int64_t found) {
     return MalformedAnswer(before, after, ": expected ", expected, ", found ", found);
   }
 
-  std::vector<std::vector<T>> heads_;
+  std::vector<Head> heads_;
   std::optional<int64_t> width_;  // known from the first block on
 };
 

@@ -30,21 +30,28 @@ const char* NameOf(ScoresBlock::Kind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+constexpr std::pair kWeights(ScoresBlock::Kind::kWeights, int64_t{0});
+constexpr std::pair kLogSumExp(ScoresBlock::Kind::kLogSumExp, int64_t{0});
+constexpr std::pair kTopWeights(ScoresBlock::Kind::kTopWeights, int64_t{0});
+
 absl::StatusOr<HeadRows<float>::Block> RowsOf(const ScoresBlock& block) {
   const Tensor& rows = block.block.rows;
   if (rows.shape()[0] == 0) {  // its width would be that of nothing
     return Wrong("rows of a block of scores, at least", 1, 0);
   }
   return HeadRows<float>::Block{
-      block.head, block.block.first_row, rows.shape().size() == 1 ? 1 : rows.shape()[1],
+      block.head, block.block.first_row, rows.shape()[0],
+      rows.shape().size() == 1 ? 1 : rows.shape()[1],
       std::span<const float>(rows.as<float>(), static_cast<size_t>(rows.num_elements()))};
 }
 
 }  // namespace
 
 absl::StatusOr<StreamAssembler> StreamAssembler::Create(const AttendRequest& request,
-                                                        bool has_output, bool has_options) {
+                                                        bool has_output, bool has_options,
+                                                        bool joins) {
   StreamAssembler assembler;
+  assembler.joins_ = joins;
   assembler.has_options_ = has_options;
   assembler.has_output_ = has_output;
   assembler.model_output_ = request.model_output;
@@ -103,7 +110,7 @@ absl::StatusOr<StreamAssembler::Sequence*> StreamAssembler::Find(int64_t sequenc
 }
 
 absl::Status StreamAssembler::Allocate(Dtype dtype) {
-  Shape shape = leading_;
+  Shape shape = joins_ ? leading_ : Shape{0};
   shape.insert(shape.end(), row_shape_.begin(), row_shape_.end());
   const bool fits = CheckedBytes(shape, static_cast<int64_t>(SizeOf(dtype))).has_value() &&
                     ContainVoid("joining a streamed answer", [&] {
@@ -151,7 +158,7 @@ absl::Status StreamAssembler::Add(const RowBlock& block) {
   if (rows > sequence->span.output_rows - sequence->received) {
     return Wrong("rows of a sequence", sequence->span.output_rows, sequence->received + rows);
   }
-  if (block.rows.size_bytes() > 0) {
+  if (joins_ && block.rows.size_bytes() > 0) {
     const int64_t first_element =
         (sequence->span.first_output_row + sequence->received) * NumElements(row_shape_);
     std::memcpy(ElementAt(output_->data(), output_->dtype(), first_element), block.rows.data(),
@@ -172,18 +179,23 @@ absl::Status StreamAssembler::Add(const ScoresBlock& block) {
   } else if (query_heads_ > 0 && block.head >= query_heads_) {
     return WrongIndex("head of scores", query_heads_, block.head);
   }
+  if (!joins_) {
+    rows.elements = {};
+  }
   HeadRows<float>& heads = sequence->scores[{block.kind, block.layer}];
   RETURN_IF_ERROR(heads.Add(rows, NameOf(block.kind)));
+  int64_t& num_heads = num_heads_[{block.kind, block.layer}];
+  num_heads = std::max(num_heads, heads.num_heads());
   const SequenceSpan& span = sequence->span;  // weights of an encoder have the rows of the memory
   const int64_t most = is_layer ? std::max(span.query_len, span.kv_len) : span.query_len;
-  const int64_t end = rows.first_row + block.block.rows.shape()[0];
+  const int64_t end = rows.first_row + rows.rows;
   if (end > most) {
     return MalformedAnswer("rows of a head of ", NameOf(block.kind), ": expected at most ", most,
                            ", found ", end);
   }
-  return block.kind == ScoresBlock::Kind::kTopWeights
-             ? sequence->top_keys.Add({rows.head, rows.first_row, rows.width, block.keys},
-                                      "their keys")
+  return joins_ && block.kind == ScoresBlock::Kind::kTopWeights
+             ? sequence->top_keys.Add(
+                   {rows.head, rows.first_row, rows.rows, rows.width, block.keys}, "their keys")
              : absl::OkStatus();
 }
 
@@ -216,73 +228,89 @@ absl::Status StreamAssembler::Add(const TokensBlock& block) {
 
 int64_t StreamAssembler::NumHeads(const ScoresKey& key) const {
   const bool is_layer = key.first == ScoresBlock::Kind::kLayerWeights;
-  int64_t num_heads = is_layer                     ? std::max(1, weights_choice_.heads_size())
-                      : asked_.contains(key.first) ? query_heads_
-                                                   : 0;
-  for (const Sequence& sequence : sequences_) {
-    const auto found = sequence.scores.find(key);
-    num_heads = std::max(num_heads, found == sequence.scores.end() ? 0 : found->second.num_heads());
-  }
-  return num_heads;
+  const int64_t known = is_layer                     ? std::max(1, weights_choice_.heads_size())
+                        : asked_.contains(key.first) ? query_heads_
+                                                     : 0;
+  const auto found = num_heads_.find(key);
+  return std::max(known, found == num_heads_.end() ? 0 : found->second);
 }
 
-absl::StatusOr<Tensor> StreamAssembler::Joined(const Sequence& sequence, const ScoresKey& key,
-                                               int64_t rows, int64_t width) const {
-  static const HeadRows<float> kNone;
+int64_t StreamAssembler::RowsOfHead(const Sequence& sequence, const ScoresKey& key) {
   const auto found = sequence.scores.find(key);
-  const HeadRows<float>& heads = found == sequence.scores.end() ? kNone : found->second;
-  Shape shape = {NumHeads(key), rows};
-  if (key.first != ScoresBlock::Kind::kLogSumExp) {
-    shape.push_back(heads.WidthOr(width));
+  // Weights of an encoder have the rows of the memory.
+  const bool is_encoder = key.first == ScoresBlock::Kind::kLayerWeights &&
+                          found != sequence.scores.end() &&
+                          found->second.num_rows() == sequence.span.kv_len;
+  return is_encoder ? sequence.span.kv_len : sequence.span.query_len;
+}
+
+absl::Status StreamAssembler::CheckScores(const Sequence& sequence) const {
+  const auto check = [&](const ScoresKey& key) {
+    static const HeadRows<float> kNone;
+    const auto found = sequence.scores.find(key);
+    return (found == sequence.scores.end() ? kNone : found->second)
+        .CheckWhole(NumHeads(key), RowsOfHead(sequence, key), NameOf(key.first));
+  };
+  for (const ScoresKey& key : {kWeights, kLogSumExp, kTopWeights}) {
+    // Tables without elements do not come.
+    if (asked_.contains(key.first) && sequence.scores.count(key) == 0 &&
+        sequence.span.query_len > 0 && (sequence.span.kv_len > 0 || key == kLogSumExp)) {
+      return MalformedAnswer(NameOf(key.first), ": expected those that were asked for, found none");
+    }
+    RETURN_IF_ERROR(check(key));
   }
-  RETURN_IF_ERROR(heads.CheckWhole(shape[0], rows, NameOf(key.first)));
+  for (const int64_t layer : weights_choice_.layers()) {
+    RETURN_IF_ERROR(check({ScoresBlock::Kind::kLayerWeights, layer}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StreamAssembler::CheckWhole() const {
+  for (const Sequence& sequence : sequences_) {
+    if (sequence.received != sequence.span.output_rows) {
+      return Wrong("rows of a sequence", sequence.span.output_rows, sequence.received);
+    }
+  }
+  for (const Sequence& sequence : sequences_) {
+    RETURN_IF_ERROR(CheckScores(sequence));
+  }
+  return absl::OkStatus();
+}
+
+Tensor StreamAssembler::Joined(const Sequence& sequence, const ScoresKey& key,
+                               int64_t width) const {
+  const auto found = sequence.scores.find(key);
+  const bool has_blocks = found != sequence.scores.end();
+  Shape shape = {NumHeads(key), RowsOfHead(sequence, key)};
+  if (key != kLogSumExp) {
+    shape.push_back(has_blocks ? found->second.WidthOr(width) : width);
+  }
   Tensor joined(Dtype::kF32, shape);
-  heads.Join(joined.as<float>());
+  if (has_blocks) {
+    found->second.Join(joined.as<float>());
+  }
   return joined;
 }
 
-absl::Status StreamAssembler::FinishScores(const Sequence& sequence, AttendResult& result) const {
-  constexpr ScoresKey kWeights = {ScoresBlock::Kind::kWeights, 0};
-  constexpr ScoresKey kLogSumExp = {ScoresBlock::Kind::kLogSumExp, 0};
-  constexpr ScoresKey kTopWeights = {ScoresBlock::Kind::kTopWeights, 0};
-  const int64_t rows = sequence.span.query_len, keys = sequence.span.kv_len;
-  for (const ScoresKey& key : {kWeights, kLogSumExp, kTopWeights}) {
-    // Tables without elements do not come.
-    if (asked_.contains(key.first) && sequence.scores.count(key) == 0 && rows > 0 &&
-        (keys > 0 || key == kLogSumExp)) {
-      return MalformedAnswer(NameOf(key.first), ": expected those that were asked for, found none");
-    }
-  }
+void StreamAssembler::JoinScores(int64_t index, AttendResult& result) const {
+  const Sequence& sequence = sequences_[index];
+  const int64_t keys = sequence.span.kv_len;
   if (NumHeads(kWeights) > 0) {
-    ASSIGN_OR_RETURN(result.weights.emplace_back(), Joined(sequence, kWeights, rows, keys));
+    result.weights.push_back(Joined(sequence, kWeights, keys));
   }
   if (NumHeads(kLogSumExp) > 0) {
-    ASSIGN_OR_RETURN(result.log_sum_exp.emplace_back(), Joined(sequence, kLogSumExp, rows, 1));
+    result.log_sum_exp.push_back(Joined(sequence, kLogSumExp, 1));
   }
   if (NumHeads(kTopWeights) > 0) {
     LargestWeights& top = result.top_weights.emplace_back();
-    ASSIGN_OR_RETURN(top.weights,
-                     Joined(sequence, kTopWeights, rows, std::min(weights_top_k_, keys)));
-    RETURN_IF_ERROR(sequence.top_keys.CheckWhole(top.weights.shape()[0], rows, "keys"));
+    top.weights = Joined(sequence, kTopWeights, std::min(weights_top_k_, keys));
     top.keys.resize(top.weights.num_elements());
     sequence.top_keys.Join(top.keys.data());
   }
-  return absl::OkStatus();
-}
-
-absl::Status StreamAssembler::FinishLayerWeights(int64_t index, AttendResult& result) const {
-  const Sequence& sequence = sequences_[index];
   for (const int64_t layer : weights_choice_.layers()) {
-    const ScoresKey key = {ScoresBlock::Kind::kLayerWeights, layer};
-    const auto found = sequence.scores.find(key);
-    // Weights of an encoder have the rows of the memory.
-    const int64_t keys = sequence.span.kv_len;
-    const bool is_encoder = found != sequence.scores.end() && found->second.num_rows() == keys;
-    ASSIGN_OR_RETURN(Tensor weights,
-                     Joined(sequence, key, is_encoder ? keys : sequence.span.query_len, keys));
-    result.layer_weights.push_back({layer, index, std::move(weights)});
+    result.layer_weights.push_back(
+        {layer, index, Joined(sequence, {ScoresBlock::Kind::kLayerWeights, layer}, keys)});
   }
-  return absl::OkStatus();
 }
 
 absl::Status StreamAssembler::Finish(AttendResult& result) {
@@ -291,10 +319,9 @@ absl::Status StreamAssembler::Finish(AttendResult& result) {
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(LayOutTexts());
-  for (const Sequence& sequence : sequences_) {
-    if (sequence.received != sequence.span.output_rows) {
-      return Wrong("rows of a sequence", sequence.span.output_rows, sequence.received);
-    }
+  RETURN_IF_ERROR(CheckWhole());
+  if (!joins_) {
+    return absl::OkStatus();
   }
   if (!output_.has_value()) {
     std::ranges::replace(row_shape_, kAnyExtent, int64_t{0});
@@ -303,8 +330,7 @@ absl::Status StreamAssembler::Finish(AttendResult& result) {
   result.output = *std::move(output_);
   result.tokens = std::move(tokens_);
   for (int64_t i = 0; i < std::ssize(sequences_); ++i) {
-    RETURN_IF_ERROR(FinishScores(sequences_[i], result));
-    RETURN_IF_ERROR(FinishLayerWeights(i, result));
+    JoinScores(i, result);
   }
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Joins the blocks of a streamed answer.
+// Joins the blocks of a streamed answer, or only checks that they follow each other.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@
 
 namespace attention {
 
-/// Joins the blocks of a streamed answer to the answer that Attend would give. For one thread at a
-/// time.
+/// Joins the blocks of a streamed answer to the answer that Attend would give, or only counts their
+/// rows. For one thread at a time.
 class StreamAssembler {
  public:
   /// Makes an assembler for the answer to `request`, which it does not keep. Without `has_output`,
   /// as for a step with no_output, it accepts only tokens. Without `has_options`, as for a step of
-  /// a resumed session, whose options the server knows alone, it accepts any scores. Errors are
-  /// those of SequencesOf.
+  /// a resumed session, whose options the server knows alone, it accepts any scores. Without
+  /// `joins` it keeps no rows. Errors are those of SequencesOf.
   static absl::StatusOr<StreamAssembler> Create(const AttendRequest& request,
-                                                bool has_output = true, bool has_options = true);
+                                                bool has_output = true, bool has_options = true,
+                                                bool joins = true);
 
   /// Adds a block. INTERNAL for a block that does not continue its sequence or does not fit the
   /// answer, and for a summary. REQUIRES: its rows have a rank that DecodeStreamMessage accepts.
@@ -35,7 +36,8 @@ class StreamAssembler {
   /// Adds tokens. INTERNAL unless the tokens of all texts come before other blocks.
   absl::Status Add(const TokensBlock& block);
 
-  /// Moves the answer into `result`; rows of padding are 0. INTERNAL if rows are missing.
+  /// Moves the answer, if it was joined, into `result`; rows of padding are 0. INTERNAL if rows are
+  /// missing.
   absl::Status Finish(AttendResult& result);
 
  private:
@@ -60,14 +62,18 @@ class StreamAssembler {
   /// Returns the maximum number of heads of a sequence: a sequence without rows has none. If none
   /// has rows, those of the query count where the request tells them.
   int64_t NumHeads(const ScoresKey& key) const;
+  /// Returns the rows that each head of `sequence` has.
+  static int64_t RowsOfHead(const Sequence& sequence, const ScoresKey& key);
+  /// INTERNAL if rows are missing.
+  absl::Status CheckWhole() const;
+  absl::Status CheckScores(const Sequence& sequence) const;
   /// Joins the rows of all heads: [H, rows, width], or [H, rows] for kLogSumExp. `width` counts if
-  /// no row came.
-  absl::StatusOr<Tensor> Joined(const Sequence& sequence, const ScoresKey& key, int64_t rows,
-                                int64_t width) const;
-  absl::Status FinishScores(const Sequence& sequence, AttendResult& result) const;
-  absl::Status FinishLayerWeights(int64_t index, AttendResult& result) const;
+  /// no row came. REQUIRES: CheckWhole was OK.
+  Tensor Joined(const Sequence& sequence, const ScoresKey& key, int64_t width) const;
+  void JoinScores(int64_t index, AttendResult& result) const;
 
   bool has_output_ = true;
+  bool joins_ = true;
   v1::ModelOutput model_output_ = v1::LAST_HIDDEN_STATES;
   v1::WeightsChoice weights_choice_;
   int64_t weights_top_k_ = 0;
@@ -82,7 +88,8 @@ class StreamAssembler {
   Shape row_shape_;
   Dtype dtype_ = Dtype::kF32;  // of an output without rows
   std::vector<Sequence> sequences_;
-  std::optional<Tensor> output_;  // from the first block on
+  std::map<ScoresKey, int64_t> num_heads_;  // the maximum of the sequences
+  std::optional<Tensor> output_;            // from the first block on
 };
 
 }  // namespace attention

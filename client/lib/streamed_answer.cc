@@ -11,7 +11,8 @@ namespace attention {
 
 absl::Status StreamedAnswer::MakeAssembler() {
   if (!assembler_.has_value()) {
-    ASSIGN_OR_RETURN(assembler_, StreamAssembler::Create(request_));
+    ASSIGN_OR_RETURN(assembler_, StreamAssembler::Create(request_, /*has_output=*/true,
+                                                         /*has_options=*/true, sink_.assemble));
   }
   return absl::OkStatus();
 }
@@ -25,10 +26,8 @@ absl::Status StreamedAnswer::Take(const grpc::ByteBuffer& received) {
     result_.emplace().summary = std::move(*summary);
     return absl::OkStatus();
   }
-  if (sink_.assemble) {
-    RETURN_IF_ERROR(MakeAssembler());
-    RETURN_IF_ERROR(assembler_->Add(message));
-  }
+  RETURN_IF_ERROR(MakeAssembler());
+  RETURN_IF_ERROR(assembler_->Add(message));
   const auto* rows = std::get_if<RowBlock>(&message);
   return rows == nullptr || sink_.on_rows == nullptr || sink_.on_rows(*rows)
              ? absl::OkStatus()
@@ -39,10 +38,8 @@ absl::StatusOr<AttendResult> StreamedAnswer::Finish() {
   if (!result_.has_value()) {
     return NotSent("summary");
   }
-  if (sink_.assemble) {
-    RETURN_IF_ERROR(MakeAssembler());  // for an answer without rows
-    RETURN_IF_ERROR(assembler_->Finish(*result_));
-  }
+  RETURN_IF_ERROR(MakeAssembler());  // for an answer without rows
+  RETURN_IF_ERROR(assembler_->Finish(*result_));
   return *std::move(result_);
 }
 

@@ -82,7 +82,7 @@ absl::StatusOr<std::string> Attend(const Asked& asked, const std::string& call) 
     request.weights_choice.add_heads(0);
     request.options.set_window(2);
     request.options.set_scale(0.5F);
-  } else if (call == "huge") {
+  } else if (call.starts_with("huge")) {
     request.input = HiddenStatesInput{&tall};
     request.model_output = v1::LOGITS;
   } else {
@@ -90,7 +90,7 @@ absl::StatusOr<std::string> Attend(const Asked& asked, const std::string& call) 
     request.input = QueryKeyValueInput{&heads, &heads, &heads};
     request.options = AllScores();
   }
-  if (call == "rows") {
+  if (call.ends_with("rows")) {
     std::string rows;
     const auto on_rows = [&rows](const RowBlock& block) {
       rows += Hex(block.rows);

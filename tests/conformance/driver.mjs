@@ -25,9 +25,9 @@ function arrays({ output, weights = [], logSumExp = [], topWeights = [], layerWe
   return [output.data, ...tensors[0].map((table) => table.data), ...top, ...tensors[1].map((table) => table.data)];
 }
 
-async function rows(client) {
+async function rows(client, request) {
   const found = [];
-  for await (const block of client.attendStream(scores, { assemble: false })) {
+  for await (const block of client.attendStream(request, { assemble: false })) {
     found.push(...(block.kind === "rows" ? [block.rows.data] : []));
   }
   return found;
@@ -60,7 +60,8 @@ const calls = {
   text_stream: streamed(text),
   scores: whole(scores),
   scores_stream: streamed(scores),
-  rows,
+  rows: (client) => rows(client, scores),
+  huge_rows: (client) => rows(client, huge),
   huge: streamed(huge),
   session: (client) => session(client, { model: "m" }, { tokenIds: [7, 8] }),
   session_scores: (client) => session(client, { heads: { numHeads: 2, headDim: 1 }, options }, { query, key, value }),

@@ -31,8 +31,8 @@ def scores(result):
     return [result.output, *weights, *sums, *(array for one in top for array in (one.weights, one.keys)), *layers]
 
 
-def rows(client):
-    return [block.rows for block in client.attend_stream(**HEADS, **ALL_SCORES, assemble=False) if isinstance(block, attend.RowBlock)]
+def rows(client, **request):
+    return [block.rows for block in client.attend_stream(**request, assemble=False) if isinstance(block, attend.RowBlock)]
 
 
 def session(client):
@@ -62,7 +62,8 @@ CALLS = {
     "text_stream": lambda client: scores(client.attend_stream(**TEXT).result()),
     "scores": lambda client: scores(client.attend(**HEADS, **ALL_SCORES)),
     "scores_stream": lambda client: scores(client.attend_stream(**HEADS, **ALL_SCORES).result()),
-    "rows": rows,
+    "rows": lambda client: rows(client, **HEADS, **ALL_SCORES),
+    "huge_rows": lambda client: rows(client, **HUGE),
     "huge": lambda client: scores(client.attend_stream(**HUGE).result()),
     "session": session,
     "session_scores": session_scores,

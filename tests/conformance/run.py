@@ -7,7 +7,7 @@ run.py PROTOC WORK DRIVER...: WORK is a folder for files; DRIVER is a command th
   text, text_stream                     "the cat" through model "m", with every field that the table of names has
   scores, scores_stream                 query, key and value FP32 [2, 2, 1] of 1 to 4, with all scores
   rows                                  the same streamed without `assemble`: the rows of its blocks, one after the other
-  huge                                  a stream of the logits of hidden states FP32 [2^31, 0] through model "m"
+  huge, huge_rows                       a stream of the logits of hidden states FP32 [2^31, 0] through model "m", also without `assemble`
   session                               opens one for model "m", makes a step of token ids 7 and 8, and closes it
   session_scores                        the same without a model, of query, key and value as in `scores`
   branches                              of a session for model "m": forks sequence 0 as 1; on 1 makes a step of token ids 7 and 8

@@ -111,6 +111,9 @@ class ScriptedServer(grpc.GenericRpcHandler):
     without FIELD        leaves a field out of its answers: output, summary, usage, ..., or all blocks of a stream of that name
     with FIELD           sends scores, rows or the largest logits that nobody asked for
     lone FIELD           sends the scores of that name of the first head only
+    skipped FIELD        leaves the first block of that name out of a stream
+    repeated FIELD       sends the first block of that name twice
+    unfinished FIELD     leaves the last block of that name out of a stream
     empty top_logits     sends the largest logits, which nobody asked for, without any
     torn                 has a token without a text
     huge                 has a block so wide that the answer fits into no memory
@@ -255,6 +258,14 @@ class ScriptedServer(grpc.GenericRpcHandler):
             blocks += [(kind, {"head": head, kind: table}) for kind, table in self._scores(asked, step, head).items()]
         if asked.weights_choice.layers or step == "with layer_weights":
             blocks.append(("layer_weights", {"layer": 1, "weights": self._rows([2, 2])}))
+        word, _, field = step.partition(" ")
+        places = [i for i, (kind, _) in enumerate(blocks) if kind == field]
+        if word == "skipped":
+            del blocks[places[0]]
+        elif word == "repeated":
+            blocks.insert(places[0], blocks[places[0]])
+        elif word == "unfinished":
+            del blocks[places[-1]]
         return [{kind: block} for kind, block in blocks if step != f"without {kind}"]
 
     def _answers(self, name, request, step):

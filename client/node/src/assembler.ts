@@ -1,4 +1,4 @@
-/** Joins the blocks of a streamed answer. A block that does not fit is an INTERNAL error. */
+/** Joins the blocks of a streamed answer, or only counts their rows. A block that does not fit is an INTERNAL error. */
 
 import { AttendResult } from "./answers.js";
 import { malformed } from "./errors.js";
@@ -11,7 +11,7 @@ import type { Block, LayerWeights, Summary, TokenizedText, TopWeights } from "./
 
 type ScoreKind = "weights" | "logSumExp" | "topWeights" | "topKeys" | "layerWeights";
 type Elements = Float32Array | Int32Array;
-/** The blocks of each head, in order. */
+/** The rows of each head that have come, and their blocks, in order, unless rows are only counted. */
 type Heads = { rows: number; width: number; blocks: Elements[] }[];
 /** The heads of each sequence, of one kind and layer. */
 type Table = { numHeads: number; sequences: Heads[] };
@@ -24,19 +24,25 @@ export class Assembler {
   private output: Tensor | undefined; // [rows, ...]: all leading extents in one
   private received: number[] = [];
   private readonly scores = new Map<string, Table>(); // by kind and layer
+  private readonly tokenCounts: number[];
   private readonly topK: number;
   private readonly choice: { readonly layers: readonly number[]; readonly heads: readonly number[] };
 
-  /** `request` may also be a step, whose `options` are those of its session; undefined: not known, and any scores fit. */
+  /**
+   * `request` may also be a step, whose `options` are those of its session; undefined: not known, and any scores fit. Without `joins`
+   * it keeps neither rows nor tokens.
+   */
   constructor(
     private readonly request: WireInput & Pick<WireRequest, "weightsChoice"> & Pick<DecodeStep, "topLogits" | "noOutput">,
     private readonly options?: WireOptions,
+    private readonly joins = true,
   ) {
     const { layers = [], heads = [] } = request.weightsChoice ?? {};
     this.choice = { layers: layers.map(Number), heads: heads.map(Number) };
     this.hasOutput = !request.noOutput && Number(request.topLogits ?? 0) === 0;
     this.topK = Number(options?.weightsTopK ?? 0);
     this.tokens = (request.text?.texts ?? []).map(() => ({ ids: [], tokens: [] }));
+    this.tokenCounts = this.tokens.map(() => 0);
   }
 
   add(block: Block): void {
@@ -65,44 +71,62 @@ export class Assembler {
     }
   }
 
-  finish(summary: Summary): AttendResult {
-    const { leading, spans } = this.laidOut();
-    spans.forEach((span, i) => {
+  /** Throws INTERNAL unless all rows have come. */
+  checkWhole(): void {
+    this.laidOut().spans.forEach((span, i) => {
       expect("rows of a sequence", span.outputRows, this.received[i], this.received[i] === span.outputRows);
     });
+    for (const { kind, heads, numHeads, rows, columns } of this.tables()) {
+      const expected = rows === 0 ? 0 : numHeads;
+      expect(`heads of ${kind} of a sequence of ${rows} rows`, expected, heads.length, heads.length === expected);
+      heads.forEach((head, i) => {
+        expect(`rows of head ${i} of ${kind}`, rows, head.rows, head.rows === rows);
+        expect(`width of head ${i} of ${kind}`, columns, head.width, head.width === columns);
+      });
+    }
+  }
+
+  /** Returns all blocks joined. REQUIRES: `joins`. */
+  finish(summary: Summary): AttendResult {
+    this.checkWhole();
+    const { leading } = this.laidOut();
     const output = this.output ?? zeros(withoutRows(this.request), leading.reduce((rows, extent) => rows * extent, 1));
-    const { returnWeights = false, returnLogSumExp = false } = this.options ?? {};
-    const hasTop = this.topK > 0;
-    const topWeights = this.headsOf("topWeights", hasTop);
-    const topKeys = this.headsOf("topKeys", hasTop);
+    const joined = this.tables().map((table) => ({ ...table, ...join(table) }));
+    const of = (kind: ScoreKind): typeof joined => joined.filter((table) => table.kind === kind);
+    const topKeys = of("topKeys");
     return new AttendResult(
       output.reshape([...leading, ...output.shape.slice(1)]),
       summary,
       this.laidOut(),
-      this.headsOf("weights", returnWeights).map(toTensor),
-      this.headsOf("logSumExp", returnLogSumExp).map(({ data, shape }) => toTensor({ data, shape: shape.slice(0, 2) })),
-      topWeights.map((joined, i): TopWeights => ({ weights: toTensor(joined), keys: Int32Array.from(topKeys[i]!.data) })),
+      of("weights").map(toTensor),
+      of("logSumExp").map(({ data, shape }) => toTensor({ data, shape: shape.slice(0, 2) })),
+      of("topWeights").map((table, i): TopWeights => ({ weights: toTensor(table), keys: Int32Array.from(topKeys[i]!.data) })),
       this.tokens,
-      this.layerWeights(),
+      of("layerWeights").map((table): LayerWeights => ({ layer: table.layer, sequence: table.sequence, weights: toTensor(table) })),
     );
   }
 
   private laidOut(): Layout {
     if (this.layout === undefined) {
-      this.layout = layoutOf(this.request, this.tokens.map((text) => text.ids.length));
+      this.layout = layoutOf(this.request, this.tokenCounts);
       this.received = this.layout.spans.map(() => 0);
     }
     return this.layout;
   }
 
   private addTokens(block: Extract<Block, { kind: "tokens" }>): void {
-    const text = this.layout === undefined ? this.tokens[block.sequence] : undefined;
-    if (text === undefined) {
-      throw malformed(`tokens of text ${block.sequence}: expected those of ${this.tokens.length} texts, before all rows`);
+    const { sequence, firstToken, tokens } = block;
+    const received = this.layout === undefined ? this.tokenCounts[sequence] : undefined;
+    if (received === undefined) {
+      throw malformed(`tokens of text ${sequence}: expected those of ${this.tokens.length} texts, before all rows`);
     }
-    expect("first token of a block", text.ids.length, block.firstToken, text.ids.length === block.firstToken);
-    block.tokens.ids.forEach((id) => text.ids.push(id)); // one by one: they may be more than a call's arguments
-    block.tokens.tokens.forEach((token) => text.tokens.push(token));
+    expect("first token of a block", received, firstToken, received === firstToken);
+    this.tokenCounts[sequence] = received + tokens.ids.length;
+    if (this.joins) {
+      const text = this.tokens[sequence]!;
+      tokens.ids.forEach((id) => text.ids.push(id)); // one by one: they may be more than a call's arguments
+      tokens.tokens.forEach((token) => text.tokens.push(token));
+    }
   }
 
   private addRows(block: Extract<Block, { kind: "rows" }>): void {
@@ -116,11 +140,13 @@ export class Assembler {
     const count = rows.shape[0] ?? 0;
     expect("rows of a block, at least", 1, count, count > 0); // the width of no rows would be that of nothing
     checkShape("rows of a block", [count], this.output?.shape.slice(1) ?? rowShapeOf(this.request), rows.shape);
-    this.output ??= zeros(rows, leading.reduce((product, extent) => product * extent, 1)); // padding is never sent
+    this.output ??= zeros(rows, this.joins ? leading.reduce((product, extent) => product * extent, 1) : 0); // padding is never sent
     expect("first row of a block", received, firstRow, firstRow === received);
     expect("rows of a sequence, at most", span.outputRows, received + count, received + count <= span.outputRows);
     expect("dtype of a block", this.output.dtype, rows.dtype, rows.dtype === this.output.dtype);
-    this.output.data.set(rows.data, (span.firstRow + received) * rows.rowLength);
+    if (this.joins) {
+      this.output.data.set(rows.data, (span.firstRow + received) * rows.rowLength);
+    }
     this.received[sequence] = received + count;
   }
 
@@ -144,41 +170,60 @@ export class Assembler {
     expect(`rows of head ${head} of ${kind}, at most`, most, known.rows + rows, known.rows + rows <= most);
     expect(`width of ${kind}`, known.width, width, width === known.width);
     known.rows += rows;
-    known.blocks.push(data);
+    if (this.joins) {
+      known.blocks.push(data);
+    }
   }
 
   /**
-   * Joins the heads of each sequence. Scores that were `wanted` may lack blocks only if there are no rows: they are then empty, of
-   * the heads of query; those of a model are left out, as the request does not say its heads.
+   * Returns the tables that were asked for or came, in the order of the answer. Scores that were asked for may lack blocks only if
+   * there are no rows: they are then empty, of the heads of query; those of a model are left out, as the request does not say its
+   * heads.
    */
-  private headsOf(kind: ScoreKind, wanted: boolean): Joined[] {
+  private tables(): Expected[] {
     const { spans } = this.laidOut();
-    const table = this.scores.get(`${kind}/0`);
+    const { returnWeights = false, returnLogSumExp = false } = this.options ?? {};
+    const hasTop = this.topK > 0;
+    const wanted = { weights: returnWeights, logSumExp: returnLogSumExp, topWeights: hasTop, topKeys: hasTop };
     const known = queryHeadsOf(this.request);
     const mayLack = known === undefined && spans.every((span) => span.queryLen === 0);
-    if (table === undefined && (!wanted || mayLack)) {
-      return [];
-    }
-    const numHeads = known ?? table?.numHeads ?? 1;
-    return spans.map((span, sequence) => {
-      const width = kind.startsWith("top") ? Math.min(this.topK, span.kvLen) : span.kvLen;
-      return join(kind, table?.sequences[sequence] ?? [], numHeads, span.queryLen, width);
+    const tables = Object.entries(wanted).flatMap(([name, isWanted]) => {
+      const kind = name as ScoreKind;
+      const table = this.scores.get(`${kind}/0`);
+      if (table === undefined && (!isWanted || mayLack)) {
+        return [];
+      }
+      return spans.map((span, sequence) => {
+        const heads = table?.sequences[sequence] ?? [];
+        const width = kind.startsWith("top") ? Math.min(this.topK, span.kvLen) : span.kvLen;
+        const columns = heads[0]?.width ?? width; // heads without rows have no blocks
+        return { kind, layer: 0, sequence, heads, numHeads: known ?? table?.numHeads ?? 1, rows: span.queryLen, columns };
+      });
     });
-  }
-
-  private layerWeights(): LayerWeights[] {
-    const { layers, heads } = this.choice;
-    return (layers.length === 0 ? [] : this.laidOut().spans).flatMap((span, sequence) =>
-      layers.map((layer) => {
+    const { layers, heads: chosen } = this.choice;
+    const ofLayers = (layers.length === 0 ? [] : spans).flatMap((span, sequence) =>
+      layers.map((layer): Expected => {
         const table = this.scores.get(`layerWeights/${layer}`);
-        const numHeads = Math.max(1, heads.length, table?.numHeads ?? 0);
-        const found = table?.sequences[sequence] ?? [];
+        const heads = table?.sequences[sequence] ?? [];
+        const numHeads = Math.max(1, chosen.length, table?.numHeads ?? 0);
         // Weights of an encoder's layers have the rows of the memory.
-        const rows = found[0]?.rows === span.kvLen ? span.kvLen : span.queryLen;
-        return { layer, sequence, weights: toTensor(join("layerWeights", found, numHeads, rows, span.kvLen)) };
+        const rows = heads[0]?.rows === span.kvLen ? span.kvLen : span.queryLen;
+        return { kind: "layerWeights", layer, sequence, heads, numHeads, rows, columns: heads[0]?.width ?? span.kvLen };
       }),
     );
+    return [...tables, ...ofLayers];
   }
+}
+
+/** What the answer must have of a kind, layer and sequence: numHeads heads [rows, columns]. */
+interface Expected {
+  readonly kind: ScoreKind;
+  readonly layer: number;
+  readonly sequence: number;
+  readonly heads: Heads;
+  readonly numHeads: number;
+  readonly rows: number;
+  readonly columns: number;
 }
 
 interface Joined {
@@ -186,15 +231,8 @@ interface Joined {
   readonly shape: number[];
 }
 
-/** Joins [numHeads, rows, width]. Heads without rows have no blocks: `width` counts then. */
-function join(kind: ScoreKind, heads: Heads, numHeads: number, rows: number, width: number): Joined {
-  const columns = heads[0]?.width ?? width;
-  const expected = rows === 0 ? 0 : numHeads;
-  expect(`heads of ${kind} of a sequence of ${rows} rows`, expected, heads.length, heads.length === expected);
-  heads.forEach((head, i) => {
-    expect(`rows of head ${i} of ${kind}`, rows, head.rows, head.rows === rows);
-    expect(`width of head ${i} of ${kind}`, columns, head.width, head.width === columns);
-  });
+/** Joins [numHeads, rows, columns]. REQUIRES: checkWhole passed. */
+function join({ heads, numHeads, rows, columns }: Expected): Joined {
   const blocks = heads.flatMap((head) => head.blocks);
   const isKeys = blocks[0] instanceof Int32Array;
   const size = sum(blocks.map((block) => block.length));

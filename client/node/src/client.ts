@@ -62,14 +62,16 @@ export class Client {
 
   /**
    * Returns an iterator over the blocks of the answer, each of which comes as soon as it is computed. The bits are those of
-   * attend(). AttendStream.result() joins the blocks, unless `assemble` is false. The request is read and its deadline starts at
-   * once; it is sent when the first block is asked for.
+   * attend(). AttendStream.result() joins the blocks, unless `assemble` is false. INTERNAL for a block that does not follow the one
+   * before it, and when rows are missing at the end. The request is read and its deadline starts at once; it is sent when the first
+   * block is asked for.
    */
   attendStream(request: AttendRequest, call: CallOptions & { assemble?: boolean } = {}): AttendStream {
     const wire = attendRequest(request);
     const attempts = this.#connection.attempts(call, ATTEND_STREAM.path, ["assemble"]);
     const messages = this.messages(ATTEND_STREAM.encode(wire), attempts, call);
-    return new AttendStream(messages, call.assemble === false ? undefined : new Assembler(wire, wire.options ?? {}));
+    const assemble = call.assemble !== false;
+    return new AttendStream(messages, new Assembler(wire, wire.options ?? {}, assemble), assemble);
   }
 
   /** Opens a session: sequences that grow step by step, whose keys and values the server keeps until close(). */

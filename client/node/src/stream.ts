@@ -14,7 +14,8 @@ export class AttendStream implements AsyncIterable<Block> {
 
   constructor(
     messages: AsyncIterable<AttendStreamResponse__Output>,
-    private readonly assembler: Assembler | undefined,
+    private readonly assembler: Assembler,
+    private readonly assemble: boolean,
   ) {
     this.blocks = this.read(messages);
   }
@@ -31,7 +32,7 @@ export class AttendStream implements AsyncIterable<Block> {
     if (this.failure !== undefined) {
       throw this.failure.error; // a loop over the blocks, or an earlier result(), had it
     }
-    if (this.assembler === undefined) {
+    if (!this.assemble) {
       throw new AttendError("FAILED_PRECONDITION", "result: expected a stream with assemble, found one without");
     }
     if (this.summaryOf === undefined) {
@@ -56,10 +57,11 @@ export class AttendStream implements AsyncIterable<Block> {
           continue;
         }
         const block = readBlock(message);
-        this.assembler?.add(block);
+        this.assembler.add(block);
         yield block;
       }
       sent(this.summaryOf, "summary");
+      this.assembler.checkWhole();
     } catch (error) {
       this.failure = { error };
       throw error;

@@ -51,9 +51,16 @@ class ScriptedServer : public v1::AttentionService::Service {
                          v1::ModelStates*) override {
     return Next(*context).status;
   }
-  grpc::Status AttendStream(grpc::ServerContext* context, const v1::AttendRequest*,
+  grpc::Status AttendStream(grpc::ServerContext* context, const v1::AttendRequest* request,
                             grpc::ServerWriter<v1::AttendStreamResponse>* writer) override {
     const Answer answer = Next(*context);
+    if (answer.status.ok()) {  // the rows of one sequence as they came
+      v1::AttendStreamResponse message;
+      v1::Tensor& rows = *message.mutable_rows()->mutable_output();
+      rows = request->hidden_states().tensor();
+      rows.mutable_shape()->erase(rows.shape().begin());
+      writer->Write(message);
+    }
     if (answer.begins || answer.status.ok()) {
       v1::AttendStreamResponse message;
       message.mutable_summary();

@@ -203,6 +203,35 @@ TEST_F(StreamAssemblerTest, MissesRowsThatNeverCame) {
       StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a sequence: expected 2, found 0")));
 }
 
+TEST_F(StreamAssemblerTest, RowsThatAreOnlyCountedFollowEachOther) {
+  request_.options.set_return_weights(true);
+  assembler_.emplace(*StreamAssembler::Create(request_, /*has_output=*/true, /*has_options=*/true,
+                                              /*joins=*/false));
+  const auto missing = [this](absl::string_view text) {
+    EXPECT_THAT(assembler_->Finish(result_),
+                StatusIs(absl::StatusCode::kInternal, absl::StrCat("malformed answer: ", text)));
+  };
+  const auto add_weights = [this](int64_t sequence, int64_t first_row, int64_t rows) {
+    return assembler_->Add(
+        Scores(Kind::kWeights, 0, 0, {sequence, first_row, Filled({rows, 3}, 1)}));
+  };
+  const auto wrong = StatusIs(absl::StatusCode::kInternal, HasSubstr("first row of a block"));
+  ASSERT_THAT(assembler_->Add(Rows(0, 0, 2, 1.0f)), IsOk());
+  EXPECT_THAT(assembler_->Add(Rows(0, 0, 2, 1.0f)), wrong);
+  ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
+  missing("rows of a sequence: expected 3, found 2");
+  ASSERT_THAT(assembler_->Add(Rows(0, 2, 1, 1.0f)), IsOk());
+  missing("weights: expected those that were asked for, found none");
+  ASSERT_THAT(add_weights(0, 0, 1), IsOk());
+  EXPECT_THAT(add_weights(0, 2, 1), wrong);
+  ASSERT_THAT(add_weights(1, 0, 2), IsOk());
+  missing("rows of a head of weights: expected 3, found 1");
+  ASSERT_THAT(add_weights(0, 1, 2), IsOk());
+  ASSERT_THAT(assembler_->Finish(result_), IsOk());
+  EXPECT_EQ(result_.output.num_elements(), 0);
+  EXPECT_TRUE(result_.weights.empty());
+}
+
 TEST_F(StreamAssemblerTest, PutsTheHeadsOfEachSequenceTogether) {
   Ask({Kind::kWeights});
   ASSERT_THAT(assembler_->Add(Rows(0, 0, 3, 1.0f)), IsOk());
@@ -231,7 +260,7 @@ TEST_F(StreamAssemblerTest, MissesWeightsThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Scores(Kind::kWeights, 0, 0, {0, 0, Filled({2, 3}, 0.1f)})), IsOk());
   EXPECT_THAT(assembler_->Finish(result_),
               StatusIs(absl::StatusCode::kInternal,
-                       HasSubstr("elements of a head of weights: expected 9, found 6")));
+                       HasSubstr("rows of a head of weights: expected 3, found 2")));
 }
 
 TEST_F(StreamAssemblerTest, PutsLogSumExpAndLargestWeightsTogether) {
@@ -358,9 +387,8 @@ TEST_F(StreamAssemblerTest, MissesWeightsOfALayerThatNeverCame) {
   ASSERT_THAT(assembler_->Add(Rows(1, 0, 2, 1.0f)), IsOk());
   ASSERT_THAT(assembler_->Add(Scores(Kind::kLayerWeights, 1, 0, {0, 0, Filled({3, 3}, 0.5f)})),
               IsOk());
-  EXPECT_THAT(
-      assembler_->Finish(result_),
-      StatusIs(absl::StatusCode::kInternal, HasSubstr("elements of a head of layer_weights")));
+  EXPECT_THAT(assembler_->Finish(result_),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("rows of a head of layer_weights")));
 }
 
 TEST_F(StreamAssemblerTest, RefusesWeightsOutOfOrder) {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from attend._wire import MalformedMessage, Received
 from attend.errors import Internal
 
 Array = Any
+_KINDS = ("weights", "log_sum_exp", "top_weights", "top_keys")
 T = TypeVar("T")
 
 
@@ -152,14 +154,33 @@ def _rows(
     return rows
 
 
+@dataclasses.dataclass
+class _Head:
+    """The rows of a head of a sequence that have come."""
+
+    columns: Tuple[int, ...]  # the extents of a row
+    count: int = 0
+    blocks: List[Array] = dataclasses.field(default_factory=list)  # none if rows are only counted
+
+
+Key = Tuple[str, int, int]  # kind, layer, sequence
+
+
 class Assembler:
-    """Joins the blocks of a streamed answer. MalformedMessage for a block that does not fit."""
+    """Joins the blocks of a streamed answer, or only counts their rows. MalformedMessage for a block that does not fit."""
 
     def __init__(
-        self, request: Any, home: Optional["np.dtype[Any]"], options: Any, choice: Any = None, has_output: bool = True
+        self,
+        request: Any,
+        home: Optional["np.dtype[Any]"],
+        options: Any,
+        choice: Any = None,
+        has_output: bool = True,
+        joins: bool = True,
     ) -> None:
         """`request` is an AttendRequest or DecodeStep, `home` the dtype of its answer, `choice` its WeightsChoice. `options` are None
-        if they are not known. Without `has_output` only tokens fit."""
+        if they are not known. Without `has_output` only tokens fit. Without `joins` it keeps neither rows nor tokens."""
+        self._joins = joins
         self._request = request
         self._home = home
         self._asked: Optional[Dict[str, bool]] = None  # whether a kind of scores was asked for, if that is known
@@ -174,12 +195,12 @@ class Assembler:
         self._heads = list(choice.heads) if choice is not None else []
         texts = len(request.text.texts) if request.WhichOneof("input") == "text" else 0
         self.tokens = [models.TokenizedText([], []) for _ in range(texts)]
+        self._token_counts = [0] * texts
         self._layout: Optional[Layout] = None
         self._row_shape: RowShape = row_shape(request)  # what is known of it
         self._output: Optional[Array] = None  # [rows, ...], all leading extents in one
         self._received: List[int] = []
-        # The blocks of each head, in order, by (kind, layer, sequence).
-        self._scores: Dict[Tuple[str, int, int], List[List[Array]]] = {}
+        self._scores: Dict[Key, List[_Head]] = {}
 
     def add(self, block: results.Block) -> None:
         if isinstance(block, results.TokensBlock):
@@ -200,42 +221,54 @@ class Assembler:
             kind = "weights" if isinstance(block, results.WeightsBlock) else "log_sum_exp"
             self._add_scores(kind, 0, block.head, block, block.rows)
 
-    def finish(self, summary: models.Summary) -> results.AttendResult:
-        layout = self._laid_out()
-        for span, received in zip(layout.spans, self._received):
+    def check_whole(self) -> None:
+        """Raises MalformedMessage unless all rows have come."""
+        for span, received in zip(self._laid_out().spans, self._received):
             if received != span.output_rows:
                 raise _wrong("rows of a sequence", span.output_rows, received)
+        for key, num_heads, shape in self._tables():
+            rows = [head.count for head in self._scores.get(key, [])]
+            if rows != [shape[0]] * max(1, num_heads) and (rows or shape[0] > 0):
+                raise _wrong(f"{key[0]} of a sequence", f"{num_heads} heads of {shape[0]} rows", rows)
+
+    def finish(self, summary: models.Summary) -> results.AttendResult:
+        """Returns all blocks joined. REQUIRES: `joins`."""
+        self.check_whole()
+        layout = self._laid_out()
         output = self._output
         if output is None:
             row = tuple(extent or 0 for extent in self._row_shape)
             output = np.zeros((math.prod(layout.leading),) + row, self._home or np.float32)
-        top = zip(*(self._heads_of(kind) for kind in ("top_weights", "top_keys")))
+        joined = [(key, self._join(key, num_heads, shape)) for key, num_heads, shape in self._tables()]
+        weights, sums, top, keys = ([table for key, table in joined if key[0] == kind] for kind in _KINDS)
         return results.AttendResult(
             output=output.reshape(layout.leading + output.shape[1:]),
             lengths=[span.query_len for span in layout.spans],
             summary=summary,
-            weights=self._heads_of("weights"),
-            log_sum_exp=self._heads_of("log_sum_exp"),
-            top_weights=[results.TopWeights(weights, keys.astype(np.int32)) for weights, keys in top],
+            weights=weights,
+            log_sum_exp=sums,
+            top_weights=[results.TopWeights(largest, of.astype(np.int32)) for largest, of in zip(top, keys)],
             tokens=self.tokens,
-            layer_weights=self._layer_weights(),
+            layer_weights=[results.LayerWeights(*key[1:], table) for key, table in joined if key[0] == "layer_weights"],
             _form=layout.form,
         )
 
     def _laid_out(self) -> Layout:
         if self._layout is None:
-            self._layout = layout_of(self._request, [len(text.ids) for text in self.tokens])
+            self._layout = layout_of(self._request, self._token_counts)
             self._received = [0] * len(self._layout.spans)
         return self._layout
 
     def _add_tokens(self, block: results.TokensBlock) -> None:
         if self._layout is not None or not 0 <= block.sequence < len(self.tokens):
             raise _wrong("tokens", f"those of {len(self.tokens)} texts before all rows", block.sequence)
-        text = self.tokens[block.sequence]
-        if block.first_token != len(text.ids):
-            raise _wrong("first token of a block", len(text.ids), block.first_token)
-        text.ids.extend(block.tokens.ids)
-        text.tokens.extend(block.tokens.tokens)
+        received = self._token_counts[block.sequence]
+        if block.first_token != received:
+            raise _wrong("first token of a block", received, block.first_token)
+        self._token_counts[block.sequence] += len(block.tokens.ids)
+        if self._joins:
+            self.tokens[block.sequence].ids.extend(block.tokens.ids)
+            self.tokens[block.sequence].tokens.extend(block.tokens.tokens)
 
     def _add_rows(self, block: results.RowBlock) -> None:
         layout = self._laid_out()
@@ -246,8 +279,9 @@ class Assembler:
         check_shape("rows of a block", (len(block.rows),), self._row_shape, block.rows.shape)
         if self._output is None:
             self._row_shape = block.rows.shape[1:]
+            rows = math.prod(layout.leading) if self._joins else 0
             try:  # padding is never sent
-                self._output = np.zeros((math.prod(layout.leading),) + block.rows.shape[1:], block.rows.dtype)
+                self._output = np.zeros((rows,) + block.rows.shape[1:], block.rows.dtype)
             except (MemoryError, ValueError):
                 raise _wrong("width of a block", "one that fits into memory", block.rows.shape[1:]) from None
         if block.rows.dtype != self._output.dtype:
@@ -255,8 +289,9 @@ class Assembler:
         span, received = layout.spans[block.sequence], self._received[block.sequence]
         if block.first_row != received or received + len(block.rows) > span.output_rows:
             raise _wrong("rows of a sequence", f"from {received} of {span.output_rows}", f"{len(block.rows)} from {block.first_row}")
-        first = span.first_row + received
-        self._output[first : first + len(block.rows)] = block.rows
+        if self._joins:
+            first = span.first_row + received
+            self._output[first : first + len(block.rows)] = block.rows
         self._received[block.sequence] += len(block.rows)
 
     def _add_scores(self, kind: str, layer: int, head: int, block: Any, rows: Array) -> None:
@@ -271,53 +306,46 @@ class Assembler:
         if not len(rows):  # its width would be that of nothing
             raise _wrong(f"rows of a block of {kind}", "at least 1", 0)
         if head == len(heads):
-            heads.append([])
-        first = heads[0][0] if heads[0] else rows
-        if rows.shape[1:] != first.shape[1:]:
-            raise _wrong(f"width of {kind}", first.shape[1:], rows.shape[1:])
-        before = sum(len(part) for part in heads[head])
+            heads.append(_Head(heads[0].columns if heads else rows.shape[1:]))
+        of = heads[head]
+        if rows.shape[1:] != of.columns:
+            raise _wrong(f"width of {kind}", of.columns, rows.shape[1:])
         span = layout.spans[block.sequence]
         most = max(span.query_len, span.kv_len) if kind == "layer_weights" else span.query_len
-        if block.first_row != before or before + len(rows) > most:
-            raise _wrong(f"rows of {kind}", f"from {before} of {most}", f"{len(rows)} from {block.first_row}")
-        heads[head].append(rows)
+        if block.first_row != of.count or of.count + len(rows) > most:
+            raise _wrong(f"rows of {kind}", f"from {of.count} of {most}", f"{len(rows)} from {block.first_row}")
+        of.count += len(rows)
+        if self._joins:
+            of.blocks.append(rows)
 
-    def _heads_of(self, kind: str) -> List[Array]:
-        """Returns the heads of each sequence joined, or nothing if no block of that kind was asked for or came."""
-        most = max((len(heads) for (of, _, _), heads in self._scores.items() if of == kind), default=0)
-        if most == 0 and not (self._asked and self._asked[kind]):
-            return []
+    def _tables(self) -> Iterator[Tuple[Key, int, Tuple[int, ...]]]:
+        """Yields the key of each table that was asked for or came, its number of heads, and the shape of a head, except for columns
+        that a layer adds."""
+        spans = self._laid_out().spans
         known = num_heads(self._request)
-        joined = []
-        for sequence, span in enumerate(self._laid_out().spans):
-            width = min(self._top_k, span.kv_len) if kind.startswith("top") else span.kv_len
-            empty = (span.query_len,) if kind == "log_sum_exp" else (span.query_len, width)
-            joined.append(self._join((kind, 0, sequence), most if known is None else known, empty))
-        return joined
-
-    def _layer_weights(self) -> List[results.LayerWeights]:
-        """Those of an encoder's layers have the rows of the memory, kv_len; others have query_len."""
-        answer = []
-        for sequence, span in enumerate(self._laid_out().spans if self._layers else []):
+        most: Dict[Tuple[str, int], int] = {}
+        for (kind, layer, _), heads in self._scores.items():
+            most[kind, layer] = max(most.get((kind, layer), 0), len(heads))
+        for kind in _KINDS:
+            found = most.get((kind, 0), 0)
+            if found == 0 and not (self._asked and self._asked[kind]):
+                continue
+            for sequence, span in enumerate(spans):
+                width = min(self._top_k, span.kv_len) if kind.startswith("top") else span.kv_len
+                shape = (span.query_len,) if kind == "log_sum_exp" else (span.query_len, width)
+                yield (kind, 0, sequence), found if known is None else known, shape
+        for sequence, span in enumerate(spans if self._layers else []):
             for layer in self._layers:
-                found = [heads for key, heads in self._scores.items() if key[:2] == ("layer_weights", layer)]
-                most = max([len(self._heads), *(len(heads) for heads in found)])
-                first = self._scores.get(("layer_weights", layer, sequence), [])
-                rows = sum(len(part) for part in first[0]) if first else 0
-                empty = (span.kv_len if rows == span.kv_len else span.query_len, span.kv_len)
-                weights = self._join(("layer_weights", layer, sequence), most, empty)
-                answer.append(results.LayerWeights(layer, sequence, weights))
-        return answer
+                key = ("layer_weights", layer, sequence)
+                first = self._scores.get(key, [])
+                is_encoder = bool(first) and first[0].count == span.kv_len  # those have the rows of the memory
+                rows = span.kv_len if is_encoder else span.query_len
+                yield key, max(len(self._heads), most.get(key[:2], 0)), (rows, span.kv_len)
 
-    def _join(self, key: Tuple[str, int, int], num_heads: int, shape: Tuple[int, ...]) -> Array:
-        """Joins [num_heads, rows, ...]. `shape` is that of a head, except for columns that a layer adds."""
+    def _join(self, key: Key, num_heads: int, shape: Tuple[int, ...]) -> Array:
+        """Joins [num_heads, rows, ...]. REQUIRES: check_whole passed."""
         heads = self._scores.get(key, [])
-        if shape[0] == 0 and not heads:
-            return np.zeros((num_heads,) + shape, np.float32)
-        rows = [sum(len(part) for part in head) for head in heads]
-        if rows != [shape[0]] * max(1, num_heads):
-            raise _wrong(f"{key[0]} of a sequence", f"{num_heads} heads of {shape[0]} rows", rows)
-        return np.stack([np.concatenate(head) for head in heads])
+        return np.stack([np.concatenate(head.blocks) for head in heads]) if heads else np.zeros((num_heads,) + shape, np.float32)
 
 
 def _wrong(what: str, expected: Any, found: Any) -> MalformedMessage:

@@ -19,9 +19,8 @@ class StreamReader:
     def __init__(self, request: Request, assemble: bool) -> None:
         self._request = request
         message = request.message
-        self._assembler = (
-            Assembler(message, request.home, message.options, message.weights_choice) if assemble else None
-        )
+        self._assemble = assemble
+        self._assembler = Assembler(message, request.home, message.options, message.weights_choice, joins=assemble)
         self.summary: Optional[Summary] = None
 
     def read(self, data: bytes) -> Optional[Block]:
@@ -36,18 +35,18 @@ class StreamReader:
             self.summary = mirror(received.message.summary)
             return None
         block = read_block(received, received.message, self._request.home)
-        if self._assembler is not None:
-            self._assembler.add(block)
+        self._assembler.add(block)
         return block
 
     def check_end(self) -> None:
-        """Checks, after the end of the stream, that it had a summary. Internal if not."""
+        """Checks, after the end of the stream, that it had all rows and a summary. Internal if not."""
         if self.summary is None:
             raise Internal("malformed answer: summary: expected one, found none")
+        checked(self._assembler.check_whole)()
 
     def result(self) -> AttendResult:
         """Returns all blocks joined. REQUIRES: check_end passed."""
-        if self._assembler is None:
+        if not self._assemble:
             raise FailedPrecondition("result: expected a stream with assemble=True, found one without")
         assert self.summary is not None
         return checked(self._assembler.finish)(self.summary)

@@ -113,7 +113,7 @@ class Client:
         """Returns an iterator over the blocks of the answer, each of which comes as soon as it is computed.
 
         The arguments and the bits of the answer are those of attend(). AttendStream.result() joins the blocks, unless `assemble`
-        is False.
+        is False. Internal for a block that does not follow the one before it, and when rows are missing at the end.
         """
         message = attend_request(hidden_states, request)
         data = message.encode()
