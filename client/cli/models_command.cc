@@ -55,9 +55,12 @@ struct ModelsFlags {
   bool is_admin() const { return num_actions() > 0; }
 };
 
-/// The state of `model`; absent if the server has no folder of models, or does not show their
+/// The state of `model`; absent for a model of the server's own, and if the server does not show
 /// states.
 std::optional<v1::ModelState> StateOf(const v1::Model& model, AttentionClient& client) {
+  if (model.has_seed()) {  // generated, not of the folder
+    return std::nullopt;
+  }
   const auto states = client.ListModelStates();
   for (const v1::ModelState& state : states.ok() ? *states : std::vector<v1::ModelState>()) {
     if (state.name() == model.name() && state.version() == model.version()) {

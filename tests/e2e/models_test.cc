@@ -141,6 +141,15 @@ TEST(ModelsUsageTest, WarnsOfAFolderThatIsAModelItself) {
       kPatience));
 }
 
+TEST(ModelsUsageTest, AModelOfTheServersOwnIsShownWithoutAnErrorInItsLog) {
+  ServerProcess server;
+  const Outcome shown = RunAttend({"models", "demo", "--server", server.address()});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(server.process().WaitForExit(kPatience), 0);
+  EXPECT_THAT(server.process().err(), Not(HasSubstr("FAILED_PRECONDITION")));
+}
+
 TEST(ModelsUsageTest, ChecksForModelsBeforeTheServerStarts) {
   const TempFolder folder;
   Process check({ATTEND_SERVER_BINARY, "--check-config", "--models", folder.path(),
