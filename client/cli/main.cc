@@ -27,6 +27,9 @@ void AddCommands(CLI::App& app, int& exit_code) {
   AddReportCommand(app, exit_code);
   AddLogLevelCommand(app, exit_code);
   AddCompletionCommand(app);
+  for (CLI::App* const command : app.get_subcommands(nullptr)) {
+    command->group("Commands");
+  }
   // Set last, because commands inherit a footer that is set before they are added.
   app.footer(
       "Start here:\n"

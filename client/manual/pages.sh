@@ -13,7 +13,7 @@ sections() {
     /^OPTIONS:/ { $0 = "Options:" }
     /^Options:/ { past_options = 1 }
     /^(Positionals|POSITIONALS):/ { $0 = "*Arguments*" }
-    /^(Subcommands|SUBCOMMANDS):/ { $0 = "*Commands*" }
+    /^Commands:/ { $0 = "*Commands*" }
     /^ +-/ { gsub(/, *--/, ", --") }
     /^Start here:/ { $0 = "Examples:" }
     sub(/^Exit codes: */, "") { $0 = "*Exit status*\n" $0; in_examples = 0 }
@@ -38,6 +38,6 @@ page() {
 version=$("$program" --version)
 version=${version##* }
 page
-for command in $("$program" --help | awk '/^(Subcommands|SUBCOMMANDS):/ { on = 1; next } on && !NF { exit } on { print $1 }'); do
+for command in $("$program" --help | awk '/^Commands:/ { on = 1; next } on && !NF { exit } on { print $1 }'); do
   page "$command"
 done

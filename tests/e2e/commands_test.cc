@@ -241,7 +241,10 @@ TEST(UsageTest, HelpTeachesOnStdout) {
   EXPECT_THAT(RunAttend({"run", "--help"}).out, HasSubstr("attend run --random 2x5x512 --verify"));
   EXPECT_THAT(RunAttend({"--version"}).out,
               ::testing::MatchesRegex("attend [0-9]+\\.[0-9]+\\.[0-9]+\n"));
-  EXPECT_EQ(RunAttend({"help"}).out, RunAttend({"--help"}).out);
+  const std::string help = RunAttend({"--help"}).out;
+  EXPECT_THAT(help, HasSubstr("attend [OPTIONS] [COMMAND]\n"));
+  EXPECT_THAT(help, HasSubstr("\n\nCommands:\n  run  "));
+  EXPECT_EQ(RunAttend({"help"}).out, help);
   EXPECT_EQ(RunAttend({"help", "run"}).out, RunAttend({"run", "--help"}).out);
 }
 

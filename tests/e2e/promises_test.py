@@ -32,14 +32,14 @@ def flags(text):
 
 
 def option_lines(folder):
-    """Subcommands, flags and keys of the configuration file."""
+    """Commands, flags and keys of the configuration file."""
     for flag in flags(help_of(f"{folder}/attend-server")):
         yield f"attend-server {flag}"
     schema = subprocess.run([f"{folder}/attend-server", "--print-config-schema"], check=True, capture_output=True, timeout=300)
     for key in json.loads(schema.stdout)["properties"]:
         yield f"configuration {key}"
-    subcommands = help_of(f"{folder}/attend").partition("Subcommands:")[2].partition("\n\n")[0]
-    for name in re.findall(r"^  (\S+)", subcommands, re.MULTILINE):
+    commands = help_of(f"{folder}/attend").partition("Commands:")[2].partition("\n\n")[0]
+    for name in re.findall(r"^  (\S+)", commands, re.MULTILINE):
         for flag in flags(help_of(f"{folder}/attend", name)):
             yield f"attend {name} {flag}"
 

@@ -55,8 +55,7 @@ class Installed(unittest.TestCase):
 
 class ManualPages(Installed):
     def commands(self):
-        # Some versions of CLI11 write titles in capitals.
-        listed = re.search(r"^subcommands:\n(.*?)\n\n", run([self.attend, "--help"]), re.IGNORECASE | re.MULTILINE | re.DOTALL)
+        listed = re.search(r"^Commands:\n(.*?)\n\n", run([self.attend, "--help"]), re.MULTILINE | re.DOTALL)
         return [line.split()[0] for line in listed[1].splitlines()]
 
     def test_every_command_has_a_page_without_errors(self):
@@ -141,12 +140,12 @@ class Bash(Installed):
             --help) cat <<'END'
             Talks.
 
-            attend [OPTIONS] [SUBCOMMAND]
+            attend [OPTIONS] [COMMAND]
 
             OPTIONS:
               -h,     --help              Print this help message and exit
 
-            SUBCOMMANDS:
+            Commands:
               serve                       Serves
               wash                        Washes up
 

@@ -18,7 +18,10 @@ inline constexpr char kExpertPrefix[] = "Expert: ";
 /// Writes help in lines of at most 100 columns, without the groups of experts unless they ask.
 class HelpFormatter : public CLI::Formatter {
  public:
-  HelpFormatter() { column_width(kNameColumns); }
+  HelpFormatter() {
+    column_width(kNameColumns);
+    label("SUBCOMMAND", "COMMAND");
+  }
 
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
