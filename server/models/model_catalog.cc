@@ -3,15 +3,23 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/runtime/contain.h"
 #include "core/runtime/status_macros.h"
+#include "server/log/log.h"
 
 namespace attention {
 namespace {
+
+// The name of the work in errors.
+constexpr char kLoadingWork[] = "loading a model";
+constexpr std::chrono::milliseconds kPauseBeforePosting{10};
 
 template <typename Map>
 std::string KeysOf(const Map& map) {
@@ -239,15 +247,21 @@ bool ModelCatalog::IsAsked(const Name& name) {
 }
 
 void ModelCatalog::EnsureServing(ServedVersion& version, Occasion occasion) {
-  if (version.NeedsLoading(occasion) && environment_.yield()) {
+  if (!version.NeedsLoading(occasion) || !environment_.yield()) {
+    return;
+  }
+  const absl::Status status = ContainVoid(kLoadingWork, [&] {
     version.SetLoading();
     Post(version.state().name);
     // Frees the version that an earlier load has replaced, so that a folder is never in memory
     // twice.
     environment_.free_unused();
     version.Load();
-    Post(version.state().name);
+  });
+  if (version.state().phase == ModelPhase::kLoading) {
+    RunLogged(kLoadingWork, [&] { version.SetFailed(status); });
   }
+  Post(version.state().name);
 }
 
 absl::Status ModelCatalog::Load(const std::string& name, std::optional<int64_t> version) {
@@ -321,11 +335,16 @@ absl::StatusOr<VersionToLoad> ModelCatalog::SourceOf(const Model& model) const {
 
 void ModelCatalog::Post(const std::string& name) {
   const Name& known = names_.at(name);
-  PostedStates::Name posted{.is_pending = known.is_pending, .is_unloaded = known.is_unloaded};
-  for (const auto& [number, version] : known.versions) {
-    posted.versions.push_back({version.state(), version.model()});
+  const auto post = [&] {
+    PostedStates::Name posted{.is_pending = known.is_pending, .is_unloaded = known.is_unloaded};
+    for (const auto& [number, version] : known.versions) {
+      posted.versions.push_back({version.state(), version.model()});
+    }
+    posted_.Post(name, posted);
+  };
+  while (!RunLogged("posting the states of a model", post) && environment_.yield()) {
+    std::this_thread::sleep_for(kPauseBeforePosting);
   }
-  posted_.Post(name, posted);
 }
 
 }  // namespace attention

@@ -68,12 +68,13 @@ class ModelCatalog {
   void Update(const std::string& name, const FoundModel& found);
   /// Loads and withdraws versions until the name is as wanted.
   void Settle(const std::string& name, Occasion occasion);
+  /// Loads the version if it is needed. Whatever is thrown meanwhile, it is loading no longer.
   void EnsureServing(ServedVersion& version, Occasion occasion);
   /// Returns whether some version of the name is to serve: the error of its folder then shows.
   static bool IsAsked(const Name& name);
   /// Returns the failure of the highest version, or of `version`.
   static absl::Status FailureOf(const Name& name, std::optional<int64_t> version);
-  /// Updates States, health and the repository.
+  /// Updates States, health and the repository; tries until it has the memory.
   void Post(const std::string& name);
 
   const ModelFolder folder_;

@@ -32,6 +32,7 @@ bool ServedVersion::NeedsLoading(Occasion occasion) const {
 void ServedVersion::Load() {
   if (!found_.status.ok()) {
     SetFailed(found_.status);
+    failed_fingerprint_ = found_.fingerprint;
     return;
   }
   absl::StatusOr<ReadyModel> ready =
@@ -43,6 +44,7 @@ void ServedVersion::Load() {
     Publish(*std::move(ready));
   } else {
     SetFailed(ready.status());
+    failed_fingerprint_ = found_.fingerprint;
   }
 }
 
@@ -76,7 +78,7 @@ void ServedVersion::Publish(ReadyModel ready) {
 void ServedVersion::SetFailed(const absl::Status& error) {
   state_.phase = ModelPhase::kFailed;
   state_.error = error;
-  failed_fingerprint_ = found_.fingerprint;
+  failed_fingerprint_.clear();
   Log(LogLevel::kError,
       absl::StrCat(
           NameInLog(state_), ": ", std::string(error.message()),

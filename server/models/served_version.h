@@ -65,6 +65,9 @@ class ServedVersion {
   /// Loads the files that were found, and serves them. If that fails, the model that served before
   /// continues. Both are logged.
   void Load();
+  /// Makes the state "failed", before anything can throw, and logs the error. The files are not
+  /// known to fail.
+  void SetFailed(const absl::Status& error);
   void Withdraw();
 
   /// Returns what to read for another copy of the serving model; ABORTED when the files have
@@ -73,7 +76,6 @@ class ServedVersion {
 
  private:
   void Publish(ReadyModel ready);
-  void SetFailed(const absl::Status& error);
 
   const ServingEnvironment& environment_;
   ModelState state_;

@@ -267,9 +267,17 @@ class LoadFailureTest : private CheckpointFolder, public FailureTest {
     return options;
   }
 
+  void ExpectNoneIsLoading() {
+    const auto found = admin_.List();
+    for (const v1::ModelState& state : found.ok() ? found->states() : v1::ModelStates().states()) {
+      EXPECT_NE(state.phase(), v1::ModelState::LOADING) << state.name();
+    }
+  }
+
   Outcome LoadAndAsk() {
     for (const auto& states : {admin_.Unload("gpt2"), admin_.Load("gpt2")}) {
       if (!states.ok()) {
+        ExpectNoneIsLoading();
         return {states.status().code(), std::string(states.status().message()), ""};
       }
     }

@@ -38,8 +38,11 @@ TEST_F(ModelCatalogTest, AVersionThatCannotBePublishedDoesNotCountAsServing) {
     return ++tries == 1 ? throw std::bad_alloc() : std::move(model);
   };
   ModelCatalog catalog({.path = folder_.path()}, environment, health_);
-  EXPECT_THROW(catalog.Refresh(Occasion::kRequest).IgnoreError(), std::bad_alloc);
+  EXPECT_THAT(catalog.Refresh(Occasion::kRequest), IsOk());
   EXPECT_FALSE(StateOf(catalog, "a", 1).is_serving);
+  EXPECT_EQ(StateOf(catalog, "a", 1).phase, ModelPhase::kFailed);
+  EXPECT_THAT(StateOf(catalog, "a", 1).error,
+              StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
   EXPECT_THAT(catalog.Refresh(Occasion::kPoll), IsOk());
   EXPECT_THAT(Serving(), ElementsAre("a:1=7")) << "the poll tries again";
 }
