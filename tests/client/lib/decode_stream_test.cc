@@ -136,8 +136,15 @@ TEST_F(DecodeStreamTest, AnActionWithoutAnswerEndsTheSessionAtItsTimeout) {
 
 TEST_F(DecodeStreamTest, ASessionWhoseLifetimeIsOverSaysSo) {
   const ConnectionOptions connection{.server = server_.address()};
+  v1::OpenSession open;
+  open.set_model("silent");
+  const auto stream =
+      DecodeStream::Open({.connection = connection, .lifetime = absl::Nanoseconds(1)}, open);
+  const Tensor prompt = Values({1});
+  // The session may be open before gRPC looks at the time.
   EXPECT_THAT(
-      DecodeStream::Open({.connection = connection, .lifetime = absl::Nanoseconds(1)}, {}),
+      stream.ok() ? (*stream)->Step({.input = HiddenStatesInput{&prompt}}).status()
+                  : stream.status(),
       StatusIs(absl::StatusCode::kDeadlineExceeded,
                "server " + server_.address() + ": the session has ended with its lifetime of 1ns"));
 }
