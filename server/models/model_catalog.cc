@@ -342,8 +342,10 @@ void ModelCatalog::Post(const std::string& name) {
     }
     posted_.Post(name, posted);
   };
-  while (!RunLogged("posting the states of a model", post) && environment_.yield()) {
+  bool is_posted = RunLogged("posting the states of a model", post);
+  while (!is_posted && environment_.yield()) {  // the first failure alone is logged
     std::this_thread::sleep_for(kPauseBeforePosting);
+    is_posted = ContainVoid(kLoadingWork, post).ok();
   }
 }
 
